@@ -16,7 +16,8 @@ final class StoreCalls: Sendable {
     private static let (firstNotice, noticeInterval) = (Duration.seconds(5), Duration.seconds(60))
     /// How long a transfer may stall.
     private let patience: Duration
-    private let rate: SendingRate?
+    /// When the next byte may be sent, where all connections together may send so many **bytes** a second.
+    private let nextByte = Mutex(ContinuousClock.now)
     /// Connections that are not in use: a request takes some out for itself alone.
     private let idle = Mutex<[MultiHandle]>([])
 
@@ -60,7 +61,6 @@ final class StoreCalls: Sendable {
     ) {
         (self.configuration, self.patience) = (configuration, patience)
         (self.notice, self.isStopped) = (notice, isStopped)
-        rate = configuration.rateLimit.map { SendingRate($0) }
     }
 
     /// Sends a request. No redirect is followed.
@@ -106,21 +106,20 @@ final class StoreCalls: Sendable {
         if request.method == "HEAD" { try call.easy.set(CURLOPT_NOBODY, 1) }
         try call.easy.set(CURLOPT_PATH_AS_IS, 1)
         try call.easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
-        try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
-        try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout.milliseconds))
+        try configuration.prepare(call, for: origin, showsCertificate: isOwn)
         try call.easy.set(CURLOPT_LOW_SPEED_LIMIT, 1)
         try call.easy.set(CURLOPT_LOW_SPEED_TIME, Int(patience.components.seconds))
         try call.easy.set(CURLOPT_UPLOAD_BUFFERSIZE, 256 << 10)
-        let proxy = configuration.proxy(for: origin)
-        try call.easy.apply(proxy)
-        try call.easy.apply(configuration.tls, showsCertificate: isOwn)
-        if request.mustBePublic, proxy == nil { call.mayAsk = { AddressScope(literal: $0) == .global } }
+        if request.mustBePublic, configuration.proxy(for: origin) == nil {
+            call.mayAsk = { AddressScope(literal: $0) == .global }
+        }
         if let (range, object) = request.part {
-            try call.send(range.upperBound - range.lowerBound, method: request.method) {
-                [rate, isStopped] offset, target in
-                guard let rate else { return object.read(range.lowerBound + offset, target) }
-                let count = min(target.count, rate.piece)
-                guard rate.take(count, isStopped: isStopped) else { return nil }
+            try call.send(range.upperBound - range.lowerBound, method: request.method) { [self] offset, target in
+                guard let rate = configuration.rateLimit.map({ max(1, $0) }) else {
+                    return object.read(range.lowerBound + offset, target)
+                }
+                let count = Int(min(UInt64(target.count), max(rate / 8, 1), 64 << 10))
+                guard waitToSend(count, rate: rate) else { return nil }
                 return object.read(
                     range.lowerBound + offset, UnsafeMutableRawBufferPointer(rebasing: target[..<count]))
             }
@@ -147,6 +146,20 @@ final class StoreCalls: Sendable {
                 status: status, headers: call.headers, body: body, url: request.url,
                 isPublic: AddressScope(literal: address) == .global)
         }
+    }
+
+    /// Waits until `count` **bytes** may be sent; returns `false` if the run was stopped.
+    private func waitToSend(_ count: Int, rate: UInt64) -> Bool {
+        let time = Duration.seconds(Double(count) / Double(rate))
+        let start = nextByte.withLock { next in
+            let start = max(next, .now)
+            next = start + time
+            return start
+        }
+        while !isStopped(), case let rest = start - .now, rest > .zero {
+            pauseThread(milliseconds: Int(min(rest, .milliseconds(200)).milliseconds) + 1)
+        }
+        return !isStopped()
     }
 
     private func noteTrouble(since start: ContinuousClock.Instant) {
@@ -184,6 +197,14 @@ final class StoreCalls: Sendable {
 }
 
 extension TransportConfiguration {
+    /// Prepares a call of this program: its name, its patience, its proxies and its trust.
+    package func prepare(_ call: HTTPCall, for origin: Origin, showsCertificate: Bool = false) throws(CurlError) {
+        try call.easy.set(CURLOPT_USERAGENT, userAgent)
+        try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectTimeout.milliseconds))
+        try call.easy.apply(proxy(for: origin))
+        try call.easy.apply(tls, showsCertificate: showsCertificate)
+    }
+
     /// Prepares a request to a server that gives keys: with the same proxies and trust, but no client certificate.
     package var reach: @Sendable (EasyHandle, Origin) throws(CurlError) -> Void {
         { [self] easy, origin throws(CurlError) in

@@ -47,7 +47,8 @@ struct OutlineTests {
     @Test("With all digests the text comes back as it was, and the outline is shorter")
     func whole() throws {
         var places: [Int] = []
-        let made = PartOutline.text(of: Self.outline, length: UInt64(Self.whole.count), unknown: .noText) {
+        let length = UInt64(Self.whole.count)
+        let made = PartOutline.text(of: Self.outline, length: length, unknown: PartOutline.noText) {
             places.append($1)
             return Self.known[$0]
         }
@@ -62,7 +63,7 @@ struct OutlineTests {
     @Test("What is unknown is zeros, which can be read, or bytes that no text has")
     func unknown() throws {
         let four = Self.digest(4)
-        func made(_ unknown: PartOutline.Unknown) throws -> [UInt8] {
+        func made(_ unknown: UInt8) throws -> [UInt8] {
             let made = PartOutline.text(of: Self.outline, length: UInt64(Self.whole.count), unknown: unknown) {
                 head, _ in
                 head == four.head ? nil : Self.known[head]
@@ -70,9 +71,9 @@ struct OutlineTests {
             #expect(made?.isWhole == false)
             return try #require(made).bytes
         }
-        let zeros = String(decoding: try made(.zeros), as: UTF8.self)
+        let zeros = String(decoding: try made(PartOutline.zero), as: UTF8.self)
         #expect(zeros == String(decoding: Self.whole, as: UTF8.self).replacing(four.hex, with: four.head.hex))
-        let marked = try made(.noText)
+        let marked = try made(PartOutline.noText)
         #expect(marked.count { $0 == 0xFF } == 32 && !Self.whole.contains(0xFF))
         #expect(zip(marked, Self.whole).allSatisfy { $0 == $1 || $0 == 0xFF })
     }
@@ -80,8 +81,10 @@ struct OutlineTests {
     @Test("What is no outline, or not of a text of this length, gives none")
     func broken() {
         func isText(_ outline: [UInt8], _ length: Int = Self.whole.count) -> Bool {
-            PartOutline.text(of: outline, length: UInt64(length), unknown: .zeros) { head, _ in Self.known[head] }
-                != nil
+            let text = PartOutline.text(of: outline, length: UInt64(length), unknown: PartOutline.zero) { head, _ in
+                Self.known[head]
+            }
+            return text != nil
         }
         #expect(isText(Self.outline))
         for length in [0, 1, Self.whole.count - 1, Self.whole.count + 1, .max] {

@@ -1,3 +1,4 @@
+import SyncManifest
 import SyncModel
 import SyncTestKit
 import Synchronization
@@ -109,6 +110,24 @@ struct StoreTests {
         let pruned = MemoryStore(hours: 13, losesPacks: true)
         let error = SigningTests.error { () throws(PublishError) in try publish(pruned) }
         #expect(error?.exitStatus == .busy && pruned.bytes("manifest.json") == nil)
+    }
+
+    @Test("An outline is stored whole again before its difference has more than an eighth of its bytes")
+    func outlines() throws {
+        let set = try PublishedSet(.manySmall(400))
+        let store = MemoryStore(hours: 0)
+        let place = store.place(set.root.path)
+        var counts: [Int] = []
+        for night in 0..<12 {
+            for number in 0..<6 { try set.root.write("\(number) in night \(night)", to: "in/\(number)/\(night)") }
+            try set.publish { ($0.output, $0.home, $0.isInParts) = (store.shown, place, true) }
+            let root = try ManifestAssembly(try #require(store.bytes("manifest.json")), digest: .zero)
+            for outline in root.parts.map(\.outline) where outline.count == 2 {
+                #expect(outline[1].blob.storedLength * 8 <= outline[0].blob.storedLength)
+            }
+            counts.append(try #require(root.parts.first).outline.count)
+        }
+        #expect(counts.first == 1 && counts.contains(2) && counts.dropFirst().contains(1), "\(counts)")
     }
 
     @Test("A prune during which somebody moves a channel removes nothing")

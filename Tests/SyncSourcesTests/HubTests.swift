@@ -51,9 +51,9 @@ struct HubTests {
               "lfs":{"oid":"\(sha256)","size":5000000000,"pointerSize":135},"xetHash":"77"},
              {"type":"file","oid":"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391","size":0,"path":"empty"}]
             """
-        var builder = ListingBuilder()
-        try HubAnswer.add(Array(page.utf8), prefix: "https://hub.test/a/b/resolve/c/", to: &builder)
-        let files = builder.listing.files
+        var listing = SourceListing()
+        try HubAnswer.add(Array(page.utf8), prefix: "https://hub.test/a/b/resolve/c/", to: &listing)
+        let files = listing.files
         #expect(files.map { String(decoding: $0.path, as: UTF8.self) } == ["config.json", "dir/m o.bin", "empty"])
         #expect(files[0].digest?.algorithm == .gitSHA1 && files[0].size == 12)
         #expect(files[1].digest?.hex == sha256 && files[1].size == 5_000_000_000)
@@ -63,7 +63,7 @@ struct HubTests {
         #expect(throws: ListingError.self) {
             let other = page.replacing("\"size\":12", with: "\"size\":13").replacing(
                 String(repeating: "1", count: 40), with: String(repeating: "3", count: 40))
-            try HubAnswer.add(Array(other.utf8), prefix: "x/", to: &builder)
+            try HubAnswer.add(Array(other.utf8), prefix: "x/", to: &listing)
         }
     }
 
@@ -80,8 +80,8 @@ struct HubTests {
             "{\"error\":\"no\"}", "[", "<html>", "",
         ])
     func hostile(_ page: String) {
-        var builder = ListingBuilder()
-        #expect(throws: ListingError.self) { try HubAnswer.add(Array(page.utf8), prefix: "p/", to: &builder) }
+        var listing = SourceListing()
+        #expect(throws: ListingError.self) { try HubAnswer.add(Array(page.utf8), prefix: "p/", to: &listing) }
     }
 
     @Test("The commit is what the hub says it is")

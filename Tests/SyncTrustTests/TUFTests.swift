@@ -67,7 +67,7 @@ private struct Metadata {
         signatures = try #require(whole["signatures"] as? [[String: String]]).map { one in
             let (id, text) = (try #require(one["keyid"]), try #require(one["sig"]))
             let (key, signature) = (try Self.key(id), try Self.bytes(text))
-            return (key, Crypto.isSignature(signature, of: Array(canonical), by: key.publicKey.bytes))
+            return (key, key.publicKey.hasSigned(Array(canonical), signature))
         }
     }
 

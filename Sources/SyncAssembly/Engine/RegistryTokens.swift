@@ -1,9 +1,9 @@
-import CCurl
 import Foundation
 import SyncEngine
 import SyncManifest
 import SyncModel
 import SyncPlugins
+import SyncRemotes
 import SyncSystem
 import SyncTransfer
 
@@ -200,12 +200,10 @@ final class RegistryTokens: ChallengeAnswer {
     ) -> Result<(status: Int, answer: [UInt8], pause: Duration), CurlError> {
         Result { () throws(CurlError) in
             let call = try HTTPCall(url, headers: headers, body: body)
-            let proxy = configuration.proxy(for: question.realm.origin)
-            try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
-            try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
-            try call.easy.apply(proxy)
-            try call.easy.apply(configuration.tls, showsCertificate: false)
-            if question.isPublic, proxy == nil { call.mayAsk = { AddressScope(literal: $0) == .global } }
+            try configuration.prepare(call, for: question.realm.origin)
+            if question.isPublic, configuration.proxy(for: question.realm.origin) == nil {
+                call.mayAsk = { AddressScope(literal: $0) == .global }
+            }
             var answer: [UInt8] = []
             let outcome = try call.perform(until: end, every: 200, isStopped: isStopped) { bytes, _ in
                 answer += bytes

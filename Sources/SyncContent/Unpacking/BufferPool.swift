@@ -13,7 +13,7 @@ package final class Buffer: @unchecked Sendable {  // Safe: one thread owns it a
     /// The sender of the bytes: ``ResponseHead/source``.
     package var source: String?
 
-    init(capacity: Int) { bytes = .allocate(byteCount: capacity, alignment: 64) }
+    package init(capacity: Int) { bytes = .allocate(byteCount: capacity, alignment: 64) }
 
     deinit { bytes.deallocate() }
 

@@ -54,7 +54,7 @@ extension ManifestSource {
             return cached(known, at: place, key: key)
         }
         let prefix = address.filePrefix(hub.endpoint, commit: commit)
-        var builder = ListingBuilder()
+        var listing = SourceListing()
         var next: String? = address.treeURL(hub.endpoint, commit: commit)
         var pages = 0
         while let url = next {
@@ -64,7 +64,7 @@ extension ManifestSource {
             }
             let (page, report) = try ask(url, address)
             let entries = try read(place) { () throws(ListingError) in
-                try HubAnswer.add(page, prefix: prefix, to: &builder)
+                try HubAnswer.add(page, prefix: prefix, to: &listing)
             }
             next = report.response.next.map { resolve($0, against: url) }
             guard entries > 0 || next == nil else {
@@ -78,7 +78,7 @@ extension ManifestSource {
             }
         }
         let source = SourceOrigin(kind: HubAddress.scheme, url: place.location, at: commit)
-        let text = builder.listing.manifest(project: address.project, source)
+        let text = listing.manifest(project: address.project, source)
         return try keep(text, at: place, Derivation(key: key, validator: Validator()))
     }
 

@@ -1,9 +1,10 @@
 package import SyncModel
 
 /// The content of a listing: its files, the known facts about their contents, and the URLs of their bytes. Made by a
-/// reader of that kind of listing, without I/O; ``manifest(project:_:)`` makes an ordinary manifest of it.
+/// reader of that kind of listing, without I/O, which adds each file under its own name;
+/// ``manifest(project:_:)`` makes an ordinary manifest of it.
 package struct SourceListing: Sendable {
-    /// One file.
+    /// One file, or a symbolic link.
     package struct File: Sendable {
         /// As in a manifest; the reader of the listing has checked it.
         package var path: [UInt8]
@@ -16,11 +17,16 @@ package struct SourceListing: Sendable {
         /// Absolute, or relative to the listing, best first.
         package var urls: [String]
         package var isExecutable = false
+        /// Where a symbolic link leads, which has nothing but that and its path; `nil` for a file.
+        package let target: [UInt8]?
 
         package init(
             path: [UInt8], size: UInt64? = nil, digest: (algorithm: ContentCheck.Algorithm, hex: String)? = nil,
-            stamp: String? = nil, urls: [String]
-        ) { (self.path, self.size, self.digest, self.stamp, self.urls) = (path, size, digest, stamp, urls) }
+            stamp: String? = nil, urls: [String] = [], target: [UInt8]? = nil
+        ) {
+            (self.path, self.size, self.digest, self.stamp, self.urls) = (path, size, digest, stamp, urls)
+            self.target = target
+        }
 
         /// The SHA-256, if the listing states it.
         package var sha256: SHA256Digest? {
@@ -32,17 +38,11 @@ package struct SourceListing: Sendable {
         package var isKnown: Bool { size != nil && sha256 != nil }
     }
 
-    /// A symbolic link.
-    package struct Link: Sendable {
-        package var path, target: [UInt8]
+    package var files: [File] = []
+    /// The files by their paths.
+    private var places: [[UInt8]: Int] = [:]
 
-        package init(path: [UInt8], target: [UInt8]) { (self.path, self.target) = (path, target) }
-    }
-
-    package var files: [File]
-    package var links: [Link] = []
-
-    package init(files: [File]) { self.files = files }
+    package init() {}
 
     /// Most files of a listing.
     package static let mostFiles = 500_000
@@ -76,48 +76,27 @@ package struct SourceListing: Sendable {
     package func manifest(project: String, _ origin: SourceOrigin) -> [UInt8] {
         var writer = ManifestWriter(project: project, revision: 0, created: nil, source: origin)
         var text: [UInt8] = []
-        let rows = rows
         let names = groupNames
-        for row in rows {
-            let path = row.path
-            let group = Self.group(path).flatMap { names.contains($0) ? $0 : nil }
-            path.withUnsafeBufferPointer { path in
-                switch row {
-                case .file(let file):
-                    writer.file(
-                        path: path, size: file.size, digest: file.isKnown ? file.sha256 : nil,
-                        executable: file.isExecutable,
-                        urls: file.urls, group: group,
-                        check: file.isKnown
-                            ? nil : ContentCheck(file.digest, stamp: file.stamp, isSizeKnown: file.size != nil))
-                case .link(let link):
-                    link.target.withUnsafeBufferPointer { writer.link(path: path, target: $0, group: group) }
+        let ordered = files.sorted { a, b in
+            a.path.withUnsafeBufferPointer { a in b.path.withUnsafeBufferPointer { PathOrder.precedes(a, $0) } }
+        }
+        for file in ordered {
+            let group = Self.group(file.path).flatMap { names.contains($0) ? $0 : nil }
+            file.path.withUnsafeBufferPointer { path in
+                if let target = file.target {
+                    return target.withUnsafeBufferPointer { writer.link(path: path, target: $0, group: group) }
                 }
+                writer.file(
+                    path: path, size: file.size, digest: file.isKnown ? file.sha256 : nil,
+                    executable: file.isExecutable, urls: file.urls, group: group,
+                    check: file.isKnown
+                        ? nil : ContentCheck(file.digest, stamp: file.stamp, isSizeKnown: file.size != nil))
             }
             if writer.pending > 1 << 18 { writer.drain { text.append(contentsOf: $0) } }
         }
         writer.finish()
         writer.drain { text.append(contentsOf: $0) }
         return text
-    }
-
-    private enum Row {
-        case file(File)
-        case link(Link)
-
-        var path: [UInt8] {
-            switch self {
-            case .file(let file): file.path
-            case .link(let link): link.path
-            }
-        }
-    }
-
-    /// All files and links, in path order.
-    private var rows: [Row] {
-        (files.map(Row.file) + links.map(Row.link)).sorted { a, b in
-            a.path.withUnsafeBufferPointer { a in b.path.withUnsafeBufferPointer { PathOrder.precedes(a, $0) } }
-        }
     }
 
     /// The top-level directory of a path, if it can name a group.
@@ -130,10 +109,51 @@ package struct SourceListing: Sendable {
 
     /// The names of the groups; none if a manifest could not have so many.
     private var groupNames: Set<String> {
-        var names: Set<String> = []
-        for path in files.lazy.map(\.path) { if let name = Self.group(path) { names.insert(name) } }
-        for path in links.lazy.map(\.path) { if let name = Self.group(path) { names.insert(name) } }
+        let names = Set(files.lazy.compactMap { Self.group($0.path) })
         return names.count < ManifestLimits.standard.groups ? names : []
+    }
+
+    // MARK: Adding
+
+    /// Adds a file, or a link.
+    ///
+    /// - Parameter place: For messages.
+    /// - Throws: ``ListingError`` for a name that a manifest cannot have, for one that is listed already with other
+    ///   content, and for a link that leads out of the tree.
+    package mutating func add(_ file: File, at place: @autoclosure () -> String) throws(ListingError) {
+        func refused(_ reason: String) -> ListingError {
+            ListingError(place(), "\(quoted(String(decoding: file.path, as: UTF8.self))) \(reason)")
+        }
+        let reason = file.path.withUnsafeBufferPointer { ManifestRules.objection(path: $0) }
+        if let reason { throw ListingError(place(), reason) }
+        do throws(ManifestError) {
+            try file.target?.withUnsafeBufferPointer { target throws(ManifestError) in
+                try file.path.withUnsafeBufferPointer { path throws(ManifestError) in
+                    _ = try ManifestRules.check(link: target, at: path)
+                }
+            }
+        } catch {
+            throw ListingError(place(), "\(quoted(String(decoding: file.path, as: UTF8.self))): \(error.reason)")
+        }
+        guard files.count < Self.mostFiles else {
+            throw ListingError(
+                place(),
+                "more than \(Self.mostFiles) files, the most of one source; of a list, keep some lines in a file of your own"
+            )
+        }
+        guard let known = places.updateValue(files.count, forKey: file.path) else { return files.append(file) }
+        guard file.target == nil else { throw refused("is listed twice") }
+        guard let old = files[known].digest, let new = file.digest,
+            old.hex == new.hex || old.algorithm != new.algorithm && files[known].urls == file.urls
+        else { throw refused("is listed twice, with different contents") }
+        places[file.path] = known
+        // A list may have several digests of each file: the strongest counts.
+        if ContentCheck.Algorithm.allCases.first(where: { $0 == old.algorithm || $0 == new.algorithm })
+            != old.algorithm
+        {
+            files[known].digest = new
+            files[known].size = files[known].size ?? file.size
+        }
     }
 }
 
@@ -150,69 +170,4 @@ package struct ListingError: Error, Sendable, Hashable, CustomStringConvertible 
     package func at(_ place: String) -> ListingError { ListingError(place, reason) }
 
     package var description: String { place.isEmpty ? reason : "\(place): \(reason)" }
-}
-
-/// Adds files to a listing, each under its own name, as many as a listing may have.
-package struct ListingBuilder {
-    package private(set) var listing = SourceListing(files: [])
-    private var seen: [[UInt8]: Int] = [:]
-
-    package init() {}
-
-    /// - Parameter place: For messages.
-    /// - Throws: ``ListingError`` for a name that a manifest cannot have, or one that is listed already with other
-    ///   content.
-    package mutating func add(_ file: SourceListing.File, at place: @autoclosure () -> String) throws(ListingError) {
-        try Self.check(path: file.path, at: place())
-        guard listing.files.count + listing.links.count < SourceListing.mostFiles else {
-            throw Self.tooMany(place())
-        }
-        if let known = seen.updateValue(listing.files.count, forKey: file.path) {
-            guard known >= 0, let old = listing.files[known].digest, let new = file.digest,
-                old.hex == new.hex || old.algorithm != new.algorithm && listing.files[known].urls == file.urls
-            else { throw ListingError(place(), "\(Self.shown(file.path)) is listed twice, with different contents") }
-            seen[file.path] = known
-            // A list may have several digests of each file: the strongest counts.
-            if ContentCheck.Algorithm.allCases.first(where: { $0 == old.algorithm || $0 == new.algorithm })
-                != old.algorithm
-            {
-                listing.files[known].digest = new
-                listing.files[known].size = listing.files[known].size ?? file.size
-            }
-            return
-        }
-        listing.files.append(file)
-    }
-
-    package mutating func add(_ link: SourceListing.Link, at place: @autoclosure () -> String) throws(ListingError) {
-        try Self.check(path: link.path, at: place())
-        do throws(ManifestError) {
-            try link.target.withUnsafeBufferPointer { target throws(ManifestError) in
-                try link.path.withUnsafeBufferPointer { path throws(ManifestError) in
-                    _ = try ManifestRules.check(link: target, at: path)
-                }
-            }
-        } catch { throw ListingError(place(), "\(Self.shown(link.path)): \(error.reason)") }
-        guard listing.files.count + listing.links.count < SourceListing.mostFiles else {
-            throw Self.tooMany(place())
-        }
-        guard seen.updateValue(-1, forKey: link.path) == nil else {
-            throw ListingError(place(), "\(Self.shown(link.path)) is listed twice")
-        }
-        listing.links.append(link)
-    }
-
-    private static func tooMany(_ place: String) -> ListingError {
-        ListingError(
-            place,
-            "more than \(SourceListing.mostFiles) files, the most of one source; of a list, keep some lines in a file of your own"
-        )
-    }
-
-    private static func check(path: [UInt8], at place: @autoclosure () -> String) throws(ListingError) {
-        let reason = path.withUnsafeBufferPointer { ManifestRules.objection(path: $0) }
-        if let reason { throw ListingError(place(), reason) }
-    }
-
-    private static func shown(_ path: [UInt8]) -> String { quoted(String(decoding: path, as: UTF8.self)) }
 }

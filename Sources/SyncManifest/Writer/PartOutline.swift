@@ -18,19 +18,19 @@ package enum PartOutline {
     /// Stands for the raw length and the codec of a blob that is stored as it is, where the text has both.
     static let unpacked: UInt8 = 0xFC
 
-    /// What stands for the unknown digits of a digest: a digit, so that the text can be read, or a byte that no text
-    /// has, so that no zstd frame made behind this text refers to it.
-    package enum Unknown: UInt8 {
-        case zeros = 0x30
-        case noText = 0xFF
-    }
+    /// Stands for unknown digits of a digest, so that the text can be read: a digit.
+    package static let zero: UInt8 = 0x30
+    /// The same, but a byte that no text has, so that no zstd frame made behind this text refers to it.
+    package static let noText: UInt8 = 0xFF
 
     /// The text that an outline is of; `nil` if it is none, or its text does not have `length` **bytes**.
     ///
-    /// - Parameter full: Gets the ``SHA256Digest/head`` of a digest, and the place of its digits in the text.
+    /// - Parameters:
+    ///   - unknown: Stands for unknown digits: ``zero`` or ``noText``.
+    ///   - full: Gets the ``SHA256Digest/head`` of a digest, and the place of its digits in the text.
     /// - Returns: The text, and whether all of its digests are known.
     package static func text(
-        of outline: [UInt8], length: UInt64, unknown: Unknown, full: (SHA256Digest, Int) -> SHA256Digest?
+        of outline: [UInt8], length: UInt64, unknown: UInt8, full: (SHA256Digest, Int) -> SHA256Digest?
     ) -> (bytes: [UInt8], isWhole: Bool)? {
         guard let end = outline.firstIndex(of: 0), let length = Int(exactly: length) else { return nil }
         var heads = outline[(end + 1)...]
@@ -55,7 +55,7 @@ package enum PartOutline {
                 text.append(0x22)
                 let known = full(head, text.count)
                 (known ?? head).writeHex { place, digit in
-                    text.append(known == nil && place >= 2 * headLength ? unknown.rawValue : digit)
+                    text.append(known == nil && place >= 2 * headLength ? unknown : digit)
                 }
                 text.append(0x22)
                 isWhole = isWhole && known != nil

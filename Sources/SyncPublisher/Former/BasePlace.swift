@@ -121,7 +121,7 @@ struct BasePlace {
 
     /// A part's text, as its outline gives it; `nil` if there is none that can be read.
     func text(
-        ofOutline part: Manifest.Part, _ packs: [Manifest.Pack], unknown: PartOutline.Unknown = .zeros,
+        ofOutline part: Manifest.Part, _ packs: [Manifest.Pack], unknown: UInt8 = PartOutline.zero,
         full: (SHA256Digest, Int) -> SHA256Digest?
     ) -> (bytes: [UInt8], isWhole: Bool)? {
         guard let outline = try? text("an outline", part.outline, packs) else { return nil }
@@ -133,16 +133,13 @@ struct BasePlace {
         ranges?.holdNeeded(far.filter { !output.hasHere(pack: $0.pack.sha256) })
     }
 
-    /// The number of entries in all parts of the manifest; `nil` if it is not in parts.
-    func entriesOfParts(remedy: String) throws(PublishError) -> Int? {
-        let parts = try reading(remedy) { try root(remedy: remedy).parts }
-        return parts.isEmpty ? nil : parts.reduce(0) { $0 + $1.files }
-    }
-
-    /// The manifest's revision; its parts are not read.
-    func revision(remedy: String) throws(PublishError) -> UInt64 {
-        if let served { return served.manifest.revision }
-        return try reading(remedy) { try root(remedy: remedy).revision }
+    /// The number of the manifest's entries, and its revision; `nil` if it cannot be read. Parts are not read: the
+    /// manifest's own text says how many entries they have.
+    var extent: (entries: Int, revision: UInt64)? {
+        if served == nil, let root = try? root(remedy: ""), !root.parts.isEmpty {
+            return (root.parts.reduce(0) { $0 + $1.files }, root.revision)
+        }
+        return (try? manifest(remedy: "")).map { ($0.files.count, $0.revision) }
     }
 
     /// Reads the manifest's own text, without its parts.

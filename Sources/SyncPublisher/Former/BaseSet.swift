@@ -329,7 +329,7 @@ extension BaseSet {
         let part = manifest.parts[index]
         let made =
             isOutlined
-            ? place.text(ofOutline: part, manifest.packs, unknown: .noText) { head, _ in full(head) } : nil
+            ? place.text(ofOutline: part, manifest.packs, unknown: PartOutline.noText) { head, _ in full(head) } : nil
         // A text that is whole is checked.
         if let made, !made.isWhole || (try? sha256(made.bytes)) == part.text.digest { return made.bytes }
         return try? place.text(ofPart: index, manifest.parts, manifest.packs)

@@ -93,9 +93,7 @@ struct DeltaMaker {
             }
             try fetchFormer(waiting[before...], isCancelled: isCancelled)
             guard !waiting.isEmpty else { break }
-            let batch = Array(waiting.prefix(regions.prepare(waiting, encoders[0])))
-            waiting.removeFirst(batch.count)
-            for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) {
+            for (task, made) in try makeNext(&waiting, &regions, encoders) {
                 note(task, pays: made != nil)
                 guard let made, !made.delta.baseFile.isHead else { continue }
                 var delta = made.delta
@@ -148,20 +146,28 @@ struct DeltaMaker {
             room -= length
             samples.append(kind[rank])
         }
-        var rest = samples.sorted().map { tasks[$0] }[...]
+        var rest = samples.sorted().map { tasks[$0] }
         var vain = Set(kinds.map(\.key))
         var regions = FormerRegions()
-        try fetchFormer(rest, isCancelled: isCancelled)
+        try fetchFormer(rest[...], isCancelled: isCancelled)
         while !rest.isEmpty {
             if isCancelled() { throw .cancelled }
-            let next = Array(rest.prefix(Self.batch))
-            let batch = Array(next.prefix(regions.prepare(next, encoders[0])))
-            rest = rest.dropFirst(batch.count)
-            for (task, made) in zip(batch, paying(batch, try make(batch, regions, encoders))) where made != nil {
+            for (task, made) in try makeNext(&rest, &regions, encoders) where made != nil {
                 vain.remove(kind(of: task))
             }
         }
         return vain
+    }
+
+    /// Makes the deltas of the first tasks, as many as fit in memory and make a batch, and removes those; `nil` for
+    /// deltas that do not pay.
+    private func makeNext(
+        _ tasks: inout [DeltaPlan.Task], _ regions: inout FormerRegions, _ encoders: [DeltaEncoder]
+    ) throws(PublishError) -> [(task: DeltaPlan.Task, made: DeltaEncoder.Made?)] {
+        let most = Array(tasks.prefix(Self.batch))
+        let batch = Array(most.prefix(regions.prepare(most, encoders[0])))
+        tasks.removeFirst(batch.count)
+        return Array(zip(batch, paying(batch, try make(batch, regions, encoders))))
     }
 
     /// The end of a file's name, from its last dot on.

@@ -28,6 +28,13 @@ package final class PackRanges: Sendable {
         var held: [SHA256Digest: [(range: Range<UInt64>, bytes: [UInt8])]] = [:]
         var warning: String?
         var failure: PublishError?
+
+        /// The held bytes that a range is among; `nil` if it is not held.
+        func holder(of pack: SHA256Digest, _ range: Range<UInt64>) -> (range: Range<UInt64>, bytes: [UInt8])? {
+            guard let all = held[pack] else { return nil }
+            let next = all.indices.partitioningIndex { all[$0].range.lowerBound > range.lowerBound }
+            return next > 0 && all[next - 1].range.upperBound >= range.upperBound ? all[next - 1] : nil
+        }
     }
 
     /// Where the packs are, for people.
@@ -46,11 +53,10 @@ package final class PackRanges: Sendable {
     /// The bytes of a range that is held; `nil` for any other range.
     func held(_ pack: SHA256Digest, _ range: Range<UInt64>) -> [UInt8]? {
         state.withLock { state in
-            guard let all = state.held[pack] else { return nil }
-            let next = all.indices.partitioningIndex { all[$0].range.lowerBound > range.lowerBound }
-            guard next > 0, all[next - 1].range.upperBound >= range.upperBound else { return nil }
-            let start = Int(range.lowerBound - all[next - 1].range.lowerBound)
-            return Array(all[next - 1].bytes[start..<(start + Int(range.upperBound - range.lowerBound))])
+            state.holder(of: pack, range).map { held in
+                let start = Int(range.lowerBound - held.range.lowerBound)
+                return Array(held.bytes[start..<(start + Int(range.length))])
+            }
         }
     }
 
@@ -59,8 +65,7 @@ package final class PackRanges: Sendable {
         guard mayFetch(piece) else { return nil }
         do {
             let bytes = try fetch(piece.pack, piece.range)
-            guard UInt64(bytes.count) == piece.range.upperBound - piece.range.lowerBound else { return nil }
-            return bytes
+            return UInt64(bytes.count) == piece.range.length ? bytes : nil
         } catch {
             // The next request would wait as long, for nothing.
             note(error)
@@ -83,7 +88,7 @@ package final class PackRanges: Sendable {
                 note(error)
                 continue
             }
-            guard UInt64(bytes.count) == piece.range.upperBound - piece.range.lowerBound else { continue }
+            guard UInt64(bytes.count) == piece.range.length else { continue }
             state.withLock { $0.needed = $0.needed.saturatingAdd(UInt64(bytes.count)) }
             hold(bytes, piece)
         }
@@ -115,11 +120,7 @@ package final class PackRanges: Sendable {
     }
 
     private func isHeld(_ piece: Piece) -> Bool {
-        state.withLock { state in
-            guard let all = state.held[piece.pack.sha256] else { return false }
-            let next = all.indices.partitioningIndex { all[$0].range.lowerBound > piece.range.lowerBound }
-            return next > 0 && all[next - 1].range.upperBound >= piece.range.upperBound
-        }
+        state.withLock { $0.holder(of: piece.pack.sha256, piece.range) != nil }
     }
 
     /// Fetches ranges, those close to each other with one request, until the limits are reached.
@@ -146,7 +147,7 @@ package final class PackRanges: Sendable {
 
     /// Counts a request, if the limits leave room for it.
     private func mayFetch(_ piece: Piece) -> Bool {
-        let length = piece.range.upperBound - piece.range.lowerBound
+        let length = piece.range.length
         guard piece.range.upperBound <= piece.pack.size, warning == nil, failure == nil else { return false }
         let fits = state.withLock { state in
             guard state.requests < Self.mostRequests, length <= Self.mostBytes - state.bytes else { return false }

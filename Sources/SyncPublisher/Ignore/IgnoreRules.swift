@@ -19,9 +19,9 @@ struct IgnoreRules {
     init(_ options: PublishOptions) throws(PublishError) {
         for (name, text) in options.givenPatterns { named.append(try parse(text, [], shown(name))) }
         for path in options.excludeFrom {
-            let bytes: [UInt8]
-            do throws(FileError) { bytes = try readFile(path, trust: .input, limit: IgnoreFile.maximumSize) } catch {
-                throw PublishError(
+            let bytes = try rethrowing(readFile(path, trust: .input, limit: IgnoreFile.maximumSize)) {
+                (error: FileError) in
+                PublishError(
                     error.isMissing ? .noInput : .ioError, "the pattern file \(shown(path)): \(error.reason)",
                     "name a text file with one pattern per line")
             }
@@ -33,9 +33,8 @@ struct IgnoreRules {
     mutating func enter(_ file: Int32?, _ path: [UInt8]) throws(PublishError) {
         guard let file else { return levels.append(nil) }
         let name = shown(path.isEmpty ? Array(IgnoreFile.name.utf8) : path + Array("/\(IgnoreFile.name)".utf8))
-        let bytes: [UInt8]
-        do throws(FileError) { bytes = try readFile(file, limit: IgnoreFile.maximumSize, shown: name) } catch {
-            throw .cannotRead("\(name): \(error.reason)", "correct it, or remove it")
+        let bytes = try rethrowing(readFile(file, limit: IgnoreFile.maximumSize, shown: name)) { (error: FileError) in
+            PublishError.cannotRead("\(name): \(error.reason)", "correct it, or remove it")
         }
         levels.append(try parse(bytes, path, name))
     }

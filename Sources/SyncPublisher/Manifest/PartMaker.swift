@@ -2,27 +2,12 @@ import SyncContent
 import SyncManifest
 import SyncModel
 
-/// The parts of a manifest, and where each is stored.
-struct MadeParts {
-    /// The parts, and whether the text of each is new. Packs count through the base's, and then ``packs``.
-    var all: [(part: Manifest.Part, isNew: Bool)] = []
-    /// Packs that hold new texts, and the **bytes** of each; 0 where the same pack existed already.
-    var packs: [Manifest.Pack] = []
-    var written: [UInt64] = []
-
-    /// **Bytes** of texts, each counted once, by pack.
-    static func bytes(_ texts: [Manifest.OwnBlob]) -> [Int: UInt64] {
-        var ranges: [Int: Set<Range<UInt64>>] = [:]
-        for text in texts { ranges[Int(text.blob.pack), default: []].insert(text.blob.range) }
-        return ranges.mapValues { $0.reduce(0) { $0.saturatingAdd($1.length) } }
-    }
-}
-
 /// Cuts the entries into parts and writes those that the base does not have, into packs of their own.
 ///
 /// A changed part is stored as its difference to the base's part, as long as readers that have neither need little more
 /// for it. One part's text is in memory at a time. It is generated twice: to see whether the base has it, and to be
-/// written. In a store each part has an outline as well, behind all texts, so that no reader of texts reads it.
+/// written. In a store each part has an outline as well, behind all texts, so that no reader of texts reads it: the
+/// frames of outlines wait in memory until then, about **20 bytes** for each file and blob.
 struct PartMaker: ~Copyable {
     private let entries: ManifestEntries
     /// The catalogue's packs, by number.
@@ -46,6 +31,14 @@ struct PartMaker: ~Copyable {
     private static let mostPacks = 16
     /// **Bytes** that a former text takes in the root, about.
     private static let bytesInRoot: UInt64 = 64
+    /// Differences may have one in so many of the first text's stored bytes. Every publish to the store reads and sends
+    /// those of outlines.
+    private static let (shareOfText, shareOfOutline): (UInt64, UInt64) = (2, 8)
+
+    /// A text as it is stored, behind those that it is made from.
+    private typealias Encoded = (
+        former: [Manifest.OwnBlob], bytes: [UInt8], codec: Codec, rawLength: Int, digest: SHA256Digest
+    )
 
     init(
         _ entries: ManifestEntries, packs: [SHA256Digest], _ base: BaseSet?, deltas: Bool, isAway: Bool
@@ -61,7 +54,10 @@ struct PartMaker: ~Copyable {
     /// - Parameters:
     ///   - joins: Whether all texts are written anew, unless they are in one pack.
     ///   - tidies: Whether a pack is given up if more of it is unused than would have to be written anew.
-    mutating func run(_ writer: PackWriter, joins: Bool, tidies: Bool) throws(PublishError) -> MadeParts {
+    /// - Returns: The parts, and whether the text of each is new. Packs count through the base's, and then the writer's.
+    mutating func run(_ writer: PackWriter, joins: Bool, tidies: Bool) throws(PublishError)
+        -> [(part: Manifest.Part, isNew: Bool)]
+    {
         var drafts = try drafts()
         let moved = chooseMoved(drafts, joins: joins, tidies: tidies)
         self.moved = moved
@@ -74,32 +70,40 @@ struct PartMaker: ~Copyable {
             if let former = former(drafts[index]), !stays(former.chain) { drafts[index].former = nil }
         }
         try holdTexts(of: drafts)
-        var made = MadeParts()
+        var made: [(part: Manifest.Part, isNew: Bool)] = []
+        var outlines: [(part: Int, outline: Encoded)] = []
         for draft in drafts {
+            let needsOutline = isAway && draft.known?.outline.isEmpty ?? true
+            let text = needsOutline || draft.known == nil ? try text(of: draft.rows) : []
+            if needsOutline, let outline = try outline(draft, of: text) { outlines.append((made.count, outline)) }
             if let part = draft.known {
-                made.all.append((part, false))
+                made.append((part, false))
             } else {
-                made.all.append((try write(draft, writer), true))
+                made.append((try write(draft, text, writer), true))
             }
         }
-        for (index, draft) in drafts.enumerated() where isAway && made.all[index].part.outline.isEmpty {
-            made.all[index].part.outline = try writeOutline(draft, writer)
-        }
+        for (index, outline) in outlines { made[index].part.outline = try store(outline, writer) }
         try writer.finish()
-        (made.packs, made.written) = (writer.packs, writer.written)
         return made
+    }
+
+    /// **Bytes** of texts, each counted once, by pack.
+    static func bytes(_ texts: [Manifest.OwnBlob]) -> [Int: UInt64] {
+        var ranges: [Int: Set<Range<UInt64>>] = [:]
+        for text in texts { ranges[Int(text.blob.pack), default: []].insert(text.blob.range) }
+        return ranges.mapValues { $0.reduce(0) { $0.saturatingAdd($1.length) } }
     }
 
     /// The frame of a text, made with the last of the base's texts as its prefix; `nil` if it saves little, or readers
     /// that have neither would need much more.
-    private mutating func difference(_ text: [UInt8], to chain: [Manifest.OwnBlob], _ prefix: () -> [UInt8]?)
-        throws(PublishError) -> [UInt8]?
-    {
+    private mutating func difference(
+        _ text: [UInt8], to chain: [Manifest.OwnBlob], share: UInt64, _ prefix: () -> [UInt8]?
+    ) throws(PublishError) -> [UInt8]? {
         guard !chain.isEmpty else { return nil }
         let spent = chain.dropFirst().reduce(Self.bytesInRoot) {
             $0.saturatingAdd($1.blob.storedLength).saturatingAdd(Self.bytesInRoot)
         }
-        let room = min(chain[0].blob.storedLength, UInt64(text.count)) / 2
+        let room = min(chain[0].blob.storedLength, UInt64(text.count)) / share
         guard chain.count <= Manifest.Part.mostFormer, spent < room, let most = Int(exactly: room - spent),
             // If a part has lost most of its entries, little of its former text is worth reading.
             chain[0].blob.rawLength / 2 <= UInt64(text.count),
@@ -126,7 +130,7 @@ struct PartMaker: ~Copyable {
     private func chooseMoved(_ drafts: [Draft], joins: Bool, tidies: Bool) -> Set<Int> {
         guard let base else { return [] }
         let parts = drafts.compactMap { $0.known ?? former($0) }
-        let live = MadeParts.bytes(parts.flatMap(\.all))
+        let live = Self.bytes(parts.flatMap(\.all))
         if joins { return live.count > 1 ? Set(live.keys) : [] }
         // The **bytes** to be written anew if a pack is given up.
         var price: [Int: UInt64] = [:]
@@ -221,52 +225,53 @@ struct PartMaker: ~Copyable {
         return text
     }
 
-    private mutating func write(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> Manifest.Part {
-        let base = base
-        let text = try text(of: draft.rows)
-        let chain = try write(text, draft.digest, behind: former(draft)?.chain ?? [], writer) {
-            draft.former.flatMap { base?.prefix(ofPart: $0) }
-        }
-        let own = chain[chain.count - 1]
-        return Manifest.Part(text: own, files: draft.rows.count, from: chain.dropLast())
-    }
-
-    /// Writes the outline of a part: whole, or as its difference to one that is.
-    ///
-    /// - Returns: Nothing if it would not give the part's text.
-    private mutating func writeOutline(_ draft: Draft, _ writer: PackWriter) throws(PublishError) -> [Manifest.OwnBlob]
+    private mutating func write(_ draft: Draft, _ text: [UInt8], _ writer: PackWriter) throws(PublishError)
+        -> Manifest.Part
     {
         let base = base
-        let (text, outline) = (try text(of: draft.rows), try text(of: draft.rows, isOutline: true))
-        let made = PartOutline.text(of: outline, length: UInt64(text.count), unknown: .noText) { head, position in
+        let made = try encoded(text, draft.digest, behind: former(draft)?.chain ?? [], share: Self.shareOfText) {
+            draft.former.flatMap { base?.prefix(ofPart: $0) }
+        }
+        let chain = try store(made, writer)
+        return Manifest.Part(text: chain[chain.count - 1], files: draft.rows.count, from: chain.dropLast())
+    }
+
+    /// The outline of a part: whole, or as its difference to one that is; `nil` if it would not give the part's text.
+    private mutating func outline(_ draft: Draft, of text: [UInt8]) throws(PublishError) -> Encoded? {
+        let base = base
+        let outline = try self.text(of: draft.rows, isOutline: true)
+        let length = UInt64(text.count)
+        let made = PartOutline.text(of: outline, length: length, unknown: PartOutline.noText) { head, position in
             let digest = SHA256Digest(hex: text.dropFirst(position).prefix(2 * SHA256Digest.byteCount))
             return digest?.head == head ? digest : nil
         }
-        guard let made, made.isWhole, made.bytes == text, !text.contains(PartOutline.Unknown.noText.rawValue) else {
-            return []
-        }
-        let digest = try calling { try sha256(outline) }
+        guard let made, made.isWhole, made.bytes == text, !text.contains(PartOutline.noText) else { return nil }
         let former = Array(former(draft)?.outline.prefix(1) ?? [])
-        return try write(outline, digest, behind: former, writer) {
+        let digest = try calling { try sha256(outline) }
+        return try encoded(outline, digest, behind: former, share: Self.shareOfOutline) {
             try? base?.place.text("an outline", former, base?.manifest.packs ?? [])
         }
     }
 
-    /// Writes a text, as its difference to the last of the base's texts or whole; returns what it is made from, and the
-    /// text itself.
-    private mutating func write(
-        _ text: [UInt8], _ digest: SHA256Digest, behind former: [Manifest.OwnBlob], _ writer: PackWriter,
+    /// A text as its difference to the last of the base's texts, or whole.
+    private mutating func encoded(
+        _ text: [UInt8], _ digest: SHA256Digest, behind former: [Manifest.OwnBlob], share: UInt64,
         _ prefix: () -> [UInt8]?
-    ) throws(PublishError) -> [Manifest.OwnBlob] {
-        if let frame = try difference(text, to: former, prefix) {
-            let place = try writer.append(frame)
-            let blob = Blob(
-                pack: place.pack, codec: compressor.codec, offset: place.offset, storedLength: UInt64(frame.count),
-                rawLength: UInt64(text.count))
-            return former + [Manifest.OwnBlob(blob: blob, digest: digest)]
+    ) throws(PublishError) -> Encoded {
+        if let frame = try difference(text, to: former, share: share, prefix) {
+            return (former, frame, compressor.codec, text.count, digest)
         }
         let frame = try calling { try compressor.encode(text, most: text.count) }
-        return [Manifest.OwnBlob(blob: try writer.append(frame, of: text), digest: digest)]
+        return ([], frame ?? text, frame == nil ? .identity : compressor.codec, text.count, digest)
+    }
+
+    /// Writes a text; returns those that it is made from, and the text itself.
+    private func store(_ made: Encoded, _ writer: PackWriter) throws(PublishError) -> [Manifest.OwnBlob] {
+        let place = try writer.append(made.bytes)
+        let blob = Blob(
+            pack: place.pack, codec: made.codec, offset: place.offset, storedLength: UInt64(made.bytes.count),
+            rawLength: UInt64(made.rawLength))
+        return made.former + [Manifest.OwnBlob(blob: blob, digest: made.digest)]
     }
 }
 
@@ -279,20 +284,24 @@ extension PublishRun {
     }
 
     /// Makes the parts and puts their packs in place.
-    mutating func makeParts(_ entries: ManifestEntries, _ writer: PackWriter) throws(PublishError) -> MadeParts {
-        let packs = (base?.packs ?? []).map(\.sha256) + writer.packs.map(\.sha256)
+    ///
+    /// - Parameter content: The packs of the files.
+    /// - Returns: The parts, whose packs count through the base's and then the writer's.
+    mutating func makeParts(_ entries: ManifestEntries, _ content: PackWriter) throws(PublishError) -> (
+        all: [Manifest.Part], writer: PackWriter
+    ) {
+        let packs = (base?.packs ?? []).map(\.sha256) + content.packs.map(\.sha256)
+        let ofBase = base?.packs.count ?? 0
+        let writer = try PackWriter(output, packSize: options.packSize, firstPack: ofBase)
         var maker = try PartMaker(
             entries, packs: packs, base, deltas: options.deltas, isAway: output.home != nil)
         let made = try maker.run(
-            try PackWriter(output, packSize: options.packSize, firstPack: base?.packs.count ?? 0),
-            joins: options.repack,
-            tidies: options.retain != nil && writer.bytes > 0)
-        report.parts = made.all.count
-        report.partsWritten = made.all.count { $0.isNew }
-        let ofBase = base?.packs.count ?? 0
-        report.partBytes = made.all.flatMap(\.part.all).reduce(0) { sum, text in
+            writer, joins: options.repack, tidies: options.retain != nil && content.bytes > 0)
+        report.parts = made.count
+        report.partsWritten = made.count { $0.isNew }
+        report.partBytes = made.flatMap(\.part.all).reduce(0) { sum, text in
             sum + (Int(text.blob.pack) < ofBase ? 0 : text.blob.storedLength)
         }
-        return made
+        return (made.map(\.part), writer)
     }
 }

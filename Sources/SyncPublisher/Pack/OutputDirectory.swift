@@ -247,27 +247,35 @@ final class OutputDirectory {
     }
 
     /// Puts a small file into a folder, unless it is there with the same bytes.
-    func put(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
+    ///
+    /// - Parameter isOwn: Whether the file is for ``readOwn(_:_:limit:)``; it is written in any case then, and other
+    ///   shards may be at work.
+    func put(_ bytes: [UInt8], _ name: String, in folder: Folder, isOwn: Bool = false) throws(PublishError) {
         // A file of another length is not the same, and is not read. A file that cannot be read is replaced, too.
-        let isSame =
-            try size(folder, name) == UInt64(bytes.count) && (try? read(folder, name, limit: bytes.count)) == bytes
-        if isSame { return }
+        if !isOwn, try size(folder, name) == UInt64(bytes.count),
+            (try? read(folder, name, limit: bytes.count)) == bytes
+        {
+            return
+        }
         if let home { return try home.put(bytes, folder, name) }
         let directory = try made(folder)
-        do throws(FileError) { try replace(name, with: bytes, in: directory) } catch {
+        do throws(FileError) { try replace(name, with: bytes, in: directory, isOwn: isOwn) } catch {
             throw .writing(display(folder, name), error.step, code: error.code)
         }
         if let code = synchronizeDirectory(directory) { throw .writing(display(folder), "sync", code: code) }
     }
 
     /// Writes a file under a temporary name, which the next publish removes if left behind, and renames it.
-    private func replace(_ name: String, with bytes: [UInt8], in directory: Int32) throws(FileError) {
-        let temporary = "\(Self.prefix)0\(Self.suffix)"
-        let file = try createFile(temporary, in: directory, .writeOnly, mode: 0o644)
+    private func replace(_ name: String, with bytes: [UInt8], in directory: Int32, isOwn: Bool = false)
+        throws(FileError)
+    {
+        let mode: FileMode = isOwn ? 0o600 : 0o644
+        let temporary = "\(Self.prefix)\(isOwn ? temporaries : 0)\(Self.suffix)"
+        let file = try createFile(temporary, in: directory, .writeOnly, mode: mode)
         if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.raw, at: 0) }) {
             throw FileError(step: "write", path: name, code: code)
         }
-        if let code = setMode(file.raw, 0o644) ?? synchronize(file.raw) {
+        if let code = setMode(file.raw, mode) ?? synchronize(file.raw) {
             throw FileError(step: "sync", path: name, code: code)
         }
         if let code = renameEntry(temporary, in: directory, to: name, in: directory) {
@@ -335,24 +343,6 @@ final class OutputDirectory {
         }.sorted()
     }
 
-    /// Replaces `manifest.json.zst` by a kept frame, and then `manifest.json`.
-    func replaceManifest(with text: [UInt8], from frame: String) throws(PublishError) {
-        if let home {
-            guard let bytes = try read(.channels, frame, limit: ManifestLimits.standard.manifestBytes) else {
-                throw .writing(display(.top, "manifest.json.zst"), "write", code: .ioError)
-            }
-            return try home.putManifest(text, frame: bytes)
-        }
-        let file = try makeTemporary(.top)
-        if let code = text.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) }) {
-            throw .writing(file.shown, "write", code: code)
-        }
-        try sync(file)
-        try give(frame, from: .channels, "manifest.json.zst", in: .top)
-        try rename(file, to: "manifest.json")
-        try syncNames(.top)
-    }
-
     /// Puts both forms of the newest manifest in place.
     func putManifest(_ text: [UInt8], frame: [UInt8]) throws(PublishError) {
         if let home { return try home.putManifest(text, frame: frame) }
@@ -399,14 +389,6 @@ final class OutputDirectory {
     /// and the next attempt needs them again.
     private func notePlaced(_ name: String) { if shard == nil { placed.append(name) } }
 
-    /// Makes a file durable and gives it its name.
-    func place(_ file: TemporaryFile, as name: String) throws(PublishError) {
-        if let code = setMode(file.descriptor.raw, 0o600) { throw .writing(file.shown, "set the mode of", code: code) }
-        try sync(file)
-        try rename(file, to: name)
-        try syncNames(file.folder)
-    }
-
     /// A whole file of this user, to which nobody else may write; `nil` if there is none, or it is longer than it may
     /// be. In a store everybody who may write to it is trusted alike.
     ///
@@ -427,16 +409,6 @@ final class OutputDirectory {
             guard error.code == .fileTooLarge || error.isRefusal else { throw unread(folder, name, error) }
             return nil
         }
-    }
-
-    /// Puts such a file in place.
-    func putOwn(_ bytes: [UInt8], _ name: String, in folder: Folder) throws(PublishError) {
-        if let home { return try home.put(bytes, folder, name) }
-        let file = try makeTemporary(folder)
-        if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) }) {
-            throw .writing(file.shown, "write", code: code)
-        }
-        try place(file, as: name)
     }
 
     /// Makes both forms of a manifest durable and puts them in place, the plain one last.

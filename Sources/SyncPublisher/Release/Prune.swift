@@ -138,6 +138,10 @@ private struct Sweep {
     private var entries: [Releases.Place] = []
     private var manifests: [(digest: SHA256Digest, place: Releases.Place)] = []
     private var gone: [(digest: SHA256Digest, size: UInt64)] = []
+    /// Packs of releases that stay.
+    private var needed: Set<SHA256Digest> = []
+    /// By pack of a release that is not kept: since when the last manifest that named the pack is out of reach.
+    private var leaving: [SHA256Digest: Int64] = [:]
     private(set) var report = Prune.Report()
 
     init(_ target: OutputDirectory, _ releases: Releases) throws(PublishError) {
@@ -150,20 +154,12 @@ private struct Sweep {
         self.packs = packs
     }
 
-    /// How the releases of a set use its packs.
-    private struct PackUse {
-        /// Packs of releases that stay.
-        var needed: Set<SHA256Digest> = []
-        /// By pack of a release that is not kept: since when the last manifest that named the pack is out of reach.
-        var leaving: [SHA256Digest: Int64] = [:]
-    }
-
     /// Decides about every file.
     mutating func mark(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune) {
         marks.retired = Set(releases.map(\.digest)).subtracting(kept)
         report.releases = kept.count
-        let use = markReleases(kept, &marks, prune)
-        markPacks(use, kept, &marks, prune)
+        markReleases(kept, &marks, prune)
+        markPacks(kept, &marks, prune)
         let here = Set(packs.map(\.digest))
         marks.packs = marks.packs.filter { here.contains($0.key) }
         let manifests = Set(releases.map(\.digest))
@@ -172,10 +168,7 @@ private struct Sweep {
     }
 
     /// Decides about manifests, and about the entries that lead to them.
-    private mutating func markReleases(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune)
-        -> PackUse
-    {
-        var use = PackUse()
+    private mutating func markReleases(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune) {
         var counted: Set<String> = []
         for release in releases {
             let files = ([release.place] + release.entries).filter { counted.insert($0.room(in: target)).inserted }
@@ -197,30 +190,27 @@ private struct Sweep {
                 } else if release.place.folder == .manifests {
                     manifests.append((release.digest, release.place))
                 }
-                for pack in release.packs { use.leaving[pack.sha256] = max(use.leaving[pack.sha256] ?? .min, since) }
+                for pack in release.packs { leaving[pack.sha256] = max(leaving[pack.sha256] ?? .min, since) }
             }
-            if isStaying { for pack in release.packs { use.needed.insert(pack.sha256) } }
+            if isStaying { needed.formUnion(release.packs.map(\.sha256)) }
         }
-        return use
     }
 
     /// Decides about packs.
-    private mutating func markPacks(
-        _ use: PackUse, _ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune
-    ) {
+    private mutating func markPacks(_ kept: Set<SHA256Digest>, _ marks: inout ReleaseMarks, _ prune: Prune) {
         let keptPacks = Set(releases.filter { kept.contains($0.digest) }.flatMap { $0.packs.map(\.sha256) })
         for pack in packs {
-            if use.needed.contains(pack.digest) {
+            if needed.contains(pack.digest) {
                 marks.packs[pack.digest] = nil
                 if keptPacks.contains(pack.digest) { report.kept.add(pack.size) } else { report.waiting.add(pack.size) }
                 continue
             }
             let noted = marks.packs[pack.digest]
             // If the pack was named again meanwhile, the later time counts.
-            if let since = use.leaving[pack.digest] {
+            if let since = leaving[pack.digest] {
                 marks.packs[pack.digest] = max(since, marks.packs[pack.digest] ?? since)
             }
-            let least = leastWait(of: pack.digest, noted: noted, isNamed: use.leaving[pack.digest] != nil, marks, prune)
+            let least = leastWait(of: pack.digest, noted: noted, marks, prune)
             let since = ReleaseMarks.since(pack.digest, in: &marks.packs, now: prune.now)
             // All that are being removed have to be noted where there is no lock; the next prune removes the others.
             if prune.isOver(since: since, atLeast: least), target.isLocked || gone.count < ReleaseMarks.most {
@@ -235,14 +225,10 @@ private struct Sweep {
     /// nothing names may belong to a publish that is running. So may a pack that was noted recently, unless a prune has
     /// noted that it is removing it.
     ///
-    /// - Parameters:
-    ///   - noted: Since when the pack was known to be out of reach before this prune; `nil` where it was not.
-    ///   - isNamed: Whether a release that is not kept names the pack.
-    private func leastWait(
-        of pack: SHA256Digest, noted: Int64?, isNamed: Bool, _ marks: ReleaseMarks, _ prune: Prune
-    ) -> Int64 {
+    /// - Parameter noted: Since when the pack was known to be out of reach before this prune; `nil` where it was not.
+    private func leastWait(of pack: SHA256Digest, noted: Int64?, _ marks: ReleaseMarks, _ prune: Prune) -> Int64 {
         if target.isLocked { return 0 }
-        guard isNamed else { return Prune.usualGrace }
+        guard leaving[pack] != nil else { return Prune.usualGrace }
         let isRecent = noted.map { $0 > prune.now - ReleaseMarks.longestRemoval } ?? false
         return isRecent && !marks.going.contains(pack) ? ReleaseMarks.longestRemoval : 0
     }

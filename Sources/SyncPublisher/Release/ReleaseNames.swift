@@ -19,7 +19,7 @@ struct ReleaseNames {
 
     private let target: OutputDirectory
     /// The manifests that are known so far, by ``StoredObject/tag`` of their files.
-    private var known: [String: SHA256Digest]
+    private(set) var known: [String: SHA256Digest]
 
     /// - Parameter known: The manifests of some files, by ``StoredObject/tag``; those files are not read again.
     init(_ target: OutputDirectory, known: [String: SHA256Digest] = [:]) throws(PublishError) {

@@ -73,11 +73,10 @@ struct Releases {
             try add(.channels, "\(revision)\(Self.suffix)", object)
         }
         for name in ["manifest.json", "manifest.json.zst"] {
-            guard let object = try target.object(.top, name) else { continue }
-            let digests = names.digests.subtracting(seen)
             // A file that cannot be read is among the faults.
-            guard !digests.isEmpty, let digest = try digest(.top, name), digests.contains(digest) else { continue }
-            seen.insert(digest)
+            guard let object = try target.object(.top, name), let digest = names.known[object.tag],
+                seen.insert(digest).inserted
+            else { continue }
             try add(.top, name, object)
         }
         for index in all.indices {
@@ -129,20 +128,6 @@ struct Releases {
 
     private static func isBefore(_ one: String, _ other: String) -> Bool {
         (one == ChannelName.ofDefault ? "" : one) < (other == ChannelName.ofDefault ? "" : other)
-    }
-
-    private mutating func digest(_ folder: OutputDirectory.Folder, _ name: String) throws(PublishError) -> SHA256Digest?
-    {
-        let found: [UInt8]?
-        do throws(PublishError) { found = try target.manifestText(folder, name) } catch {
-            try note(error)
-            return nil
-        }
-        guard let text = found else {
-            try target.home?.checkReach()
-            return nil
-        }
-        return try calling { try sha256(text) }
     }
 
     /// Adds the release of a file; a damaged file is a fault.

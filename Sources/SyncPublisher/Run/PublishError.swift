@@ -47,31 +47,30 @@ extension PublishError {
     static func busy(_ what: String, _ todo: String) -> Self { Self(.busy, what, todo) }
     static func bug(_ what: String) -> Self { Self(.internalError, what, "report this as a bug") }
 
+    /// A call that failed with an errno.
+    private static func failed(_ path: String, _ attempt: String, _ code: Errno?, _ todo: String) -> Self {
+        .cannotRead("cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")", todo)
+    }
+
     /// A read of the source that failed with an errno.
     static func reading(_ path: String, _ attempt: String, code: Errno?) -> Self {
-        .cannotRead(
-            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
-            code == .permissionDenied
-                ? "give this user permission to read it, or publish as its owner"
-                : "check the source disk; the published set is unchanged")
+        let todo = "check the source disk; the published set is unchanged"
+        let permit = "give this user permission to read it, or publish as its owner"
+        return failed(path, attempt, code, code == .permissionDenied ? permit : todo)
     }
 
     /// A read of what is published that failed with an errno; the file may be whole.
     static func unread(_ path: String, _ attempt: String, code: Errno?) -> Self {
-        .cannotRead(
-            "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
-            code == .permissionDenied
-                ? "give this user permission to read it; the published set is unchanged"
-                : "check its disk, and how many files may be open; the published set is unchanged")
+        let todo = "check its disk, and how many files may be open; the published set is unchanged"
+        let permit = "give this user permission to read it; the published set is unchanged"
+        return failed(path, attempt, code, code == .permissionDenied ? permit : todo)
     }
 
     /// A write to the output that failed with an errno.
     static func writing(_ path: String, _ attempt: String, code: Errno?) -> Self {
-        Self(
-            .ioError, "cannot \(attempt) \(escaped(path)): \(code?.description ?? "unknown error")",
-            code == .noSpace || code == .diskQuotaExceeded
-                ? "free space in the output directory; the published set is unchanged"
-                : "check the output directory; the published set is unchanged")
+        let isFull = code == .noSpace || code == .diskQuotaExceeded
+        let todo = isFull ? "free space in the output directory" : "check the output directory"
+        return failed(path, attempt, code, "\(todo); the published set is unchanged")
     }
 
     /// A file that has changed since the walk saw it.

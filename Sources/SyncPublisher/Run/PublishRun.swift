@@ -49,23 +49,17 @@ struct PublishRun {
                 "the keys are for project \(keys), but this is \(shown(project))",
                 "use the keys of this project, or --project")
         }
-        if let revision = options.revision, let base, revision <= base.manifest.revision {
-            throw .usage(
-                "revision \(revision) is not above the base's, \(base.manifest.revision)",
-                "leave --revision out, or choose a larger one")
+        func requireRevision(above last: UInt64, _ what: String) throws(PublishError) {
+            guard let revision = options.revision, revision <= last else { return }
+            throw .usage("revision \(revision) is not above \(what)", "leave --revision out, or choose a larger one")
         }
-        if let revision = options.revision, revision <= before.revision {
-            throw .usage(
-                "revision \(revision) is not above \(before.revision), which \(shown(output.path)) has",
-                "leave --revision out, or choose a larger one")
-        }
+        let former = base?.manifest.revision ?? 0
+        try requireRevision(above: former, "the base's, \(former)")
+        try requireRevision(above: before.revision, "\(before.revision), which \(shown(output.path)) has")
         if let signing = options.signing {
             try checkBase(signing)
-            if let revision = options.revision, let last = try signing.known?.lastRevision, revision <= last {
-                throw .usage(
-                    "revision \(revision) is not above \(last), which this machine has signed",
-                    "leave --revision out, or choose a larger one")
-            }
+            let last = try signing.known?.lastRevision ?? 0
+            try requireRevision(above: last, "\(last), which this machine has signed")
         }
     }
 
@@ -213,12 +207,12 @@ struct PublishRun {
         try output.home?.drain { sent, bytes in
             progress(PublishProgress(step: .sending, files: last.files, bytes: sent, totalBytes: bytes))
         }
-        usage = used(MadeParts.bytes(parts?.all.flatMap(\.part.all) ?? []))
+        usage = used(PartMaker.bytes(parts?.all.flatMap(\.all) ?? []))
         fill(tree, collector)
-        fill(usage, written: writer.written + (parts?.written ?? []))
-        let files = manifestFiles(entries, usage, writer, parts: parts)
-        let hasNewPacks = !writer.packs.isEmpty || !(parts?.packs ?? []).isEmpty
-        return (files, hasNewPacks || usage.droppedPacks > 0)
+        fill(usage, written: writer.written + (parts?.writer.written ?? []))
+        let packsOfParts = parts?.writer.packs ?? []
+        let files = manifestFiles(entries, usage, writer.packs, parts: parts?.all, packsOfParts)
+        return (files, !writer.packs.isEmpty || !packsOfParts.isEmpty || usage.droppedPacks > 0)
     }
 
     /// Reports what ``run(_:isCancelled:progress:)`` would do. Nothing is written.
@@ -321,15 +315,6 @@ struct PublishRun {
         report.kept = choices.kept
     }
 
-    /// The number of a manifest's entries, and its revision. Parts are not read: the manifest's own text says how many
-    /// entries they have.
-    private func known(of place: BasePlace) -> (entries: Int, revision: UInt64)? {
-        guard let entries = try? place.entriesOfParts(remedy: "") else {
-            return (try? place.manifest(remedy: "")).map { ($0.files.count, $0.revision) }
-        }
-        return (try? place.revision(remedy: "")).map { (entries, $0) }
-    }
-
     /// Why the source is probably not the right one, such as a disk that is not mounted; `nil` if nothing suggests
     /// that.
     private func loss(_ count: Int) -> PublishError? {
@@ -339,7 +324,7 @@ struct PublishRun {
         let published = BasePlace(.top, "manifest.json", of: output)
         let here = options.shards == nil ? base.map { ($0.manifest.files.count, $0.manifest.revision) } : nil
         let place = base?.place ?? (options.base == .none ? published : nil)
-        let size: (entries: Int, revision: UInt64)? = here ?? place.flatMap { known(of: $0) }
+        let size: (entries: Int, revision: UInt64)? = here ?? place?.extent
         let former = size?.entries ?? 0
         guard count == 0 || count < former - count else { return nil }
         let found = count == 0 ? "no files or links" : count == 1 ? "one file or link" : "\(count) files and links"
@@ -414,9 +399,10 @@ struct PublishRun {
 /// The last step of a publish: the manifest, and what the next publish needs.
 extension PublishRun {
     /// The manifest's contents: packs of the base that are still needed, then the new ones.
-    func manifestFiles(_ entries: ManifestEntries, _ usage: PackUsage, _ writer: PackWriter, parts: MadeParts?)
-        -> ManifestFiles
-    {
+    private func manifestFiles(
+        _ entries: ManifestEntries, _ usage: PackUsage, _ newPacks: [Manifest.Pack], parts: [Manifest.Part]?,
+        _ packsOfParts: [Manifest.Pack]
+    ) -> ManifestFiles {
         var packs: [Manifest.Pack] = []
         var indices: [UInt32?] = []
         for (number, pack) in (base?.packs ?? []).enumerated() {
@@ -428,21 +414,20 @@ extension PublishRun {
             let name = options.packURLPrefix + pack.sha256.packName
             if pack.urls == [name] { packs[packs.count - 1].urls = choices.packURLs(name) }
         }
-        for pack in writer.packs {
+        for pack in newPacks {
             indices.append(UInt32(packs.count))
             packs.append(named(pack))
         }
         var dictionary = madeDictionary ?? (usage.keepsDictionary ? base?.manifest.dictionary : nil)
         if let pack = dictionary.flatMap({ indices[Int($0.blob.pack)] }) { dictionary?.blob.pack = pack }
-        let firstOfParts = UInt32(packs.count)
-        for pack in parts?.packs ?? [] { packs.append(named(pack)) }
+        let (ofBase, firstOfParts) = (UInt32(base?.packs.count ?? 0), UInt32(packs.count))
+        packs += packsOfParts.map(named)
         return ManifestFiles(
             entries: entries, packs: packs, packIndices: indices,
             chunking: choices.isLoose || entries.ledger.digests.isEmpty ? nil : options.chunks, project: project,
             groups: choices.groups, userData: base?.manifest.userData,
-            parts: parts?.all.map { made in
-                var part = made.part
-                let ofBase = UInt32(base?.packs.count ?? 0)
+            parts: parts?.map { part in
+                var part = part
                 part.renumberPacks { $0 < ofBase ? indices[Int($0)] ?? .max : firstOfParts + $0 - ofBase }
                 return part
             }, dictionary: dictionary)
@@ -606,10 +591,7 @@ extension PublishOptions {
         if case .shard(let shard) = shards {
             return try publish(shard, isCancelled: isCancelled, progress: progress)
         }
-        let root = try SourceRoot(directory)
-        let placement = home == nil ? try OutputPlacement.find(source: root, output: output) : .apart
-        let output = try openOutput(isReadOnly: false)
-        let notes = try output.home?.prepare() ?? []
+        let (root, output, placement, notes) = try open()
         if let objection = try output.objection(to: signing, permits) { throw objection }
         if placement == .same { try output.beginInPlace() }
         let time = now.map { $0 / 1_000_000 }
@@ -651,10 +633,20 @@ extension PublishOptions {
         }
     }
 
+    /// Opens the source and the output.
+    ///
     /// - Parameter shard: The one that writes; others may do so meanwhile.
-    func openOutput(isReadOnly: Bool, shard: Shard? = nil) throws(PublishError) -> OutputDirectory {
-        if let home { return OutputDirectory(Home(home, isReadOnly: isReadOnly)) }
-        return try OutputDirectory(output, isReadOnly: isReadOnly, shard: shard)
+    /// - Returns: Both, where they are relative to each other, and warnings of a store.
+    func open(isReadOnly: Bool = false, shard: Shard? = nil) throws(PublishError) -> (
+        root: SourceRoot, output: OutputDirectory, placement: OutputPlacement, notes: [String]
+    ) {
+        let root = try SourceRoot(directory)
+        guard let home else {
+            let placement = try OutputPlacement.find(source: root, output: output)
+            return (root, try OutputDirectory(output, isReadOnly: isReadOnly, shard: shard), placement, [])
+        }
+        let store = Home(home, isReadOnly: isReadOnly)
+        return (root, OutputDirectory(store), .apart, isReadOnly ? [] : try store.prepare())
     }
 
     /// Removes old releases. The new release is complete by now, so a failure is no more than a warning.
@@ -670,9 +662,7 @@ extension PublishOptions {
         throws(PublishError) -> PublishReport
     {
         try check()
-        let root = try SourceRoot(directory)
-        let placement = home == nil ? try OutputPlacement.find(source: root, output: output) : .apart
-        let output = try openOutput(isReadOnly: true)
+        let (root, output, placement, _) = try open(isReadOnly: true)
         let objection = try output.objection(to: signing, permits)
         if placement == .same { try output.beginInPlace() }
         var run = try PublishRun(self, output, placement)

@@ -82,7 +82,7 @@ struct ShardRecord {
             for (name, path) in numbers { line.field(name, report[keyPath: path]) }
             for (name, path) in byteCounts { line.field(name, Int64(clamping: report[keyPath: path])) }
         }
-        try output.putOwn(line.bytes + [0x0A] + text, name(shard), in: .shards)
+        try output.put(line.bytes + [0x0A] + text, name(shard), in: .shards, isOwn: true)
     }
 
     /// The figures that the join adds up.
@@ -111,24 +111,18 @@ struct ShardRecord {
 
 /// SHA-256 of a listing, which comes piece by piece: files, links and named directories, in path order.
 struct ListingDigest: ~Copyable {
-    /// The facts of an entry that count.
-    enum Facts {
-        /// What every process sees of the same source: path, kind, **bytes** and time of modification, the target of a
-        /// link, and the permissions, where they are kept.
-        case everywhere
-        /// Every fact that changes when a file is changed on this machine.
-        case here
-    }
-
-    private let facts: Facts
+    private let isLocal: Bool
     private var hasher: SHA256Hasher
     private var buffer: [UInt8] = []
     /// The sum over all entries so far; the difference of two sums stands for the entries between them.
     private(set) var sum: UInt64 = 0
 
-    init(_ facts: Facts) throws(PublishError) {
+    /// - Parameter isLocal: Whether every fact counts that changes when a file is changed on this machine. If not, those
+    ///   count that every process sees of the same source: path, kind, **bytes** and time of modification, the target
+    ///   of a link, and the permissions, where they are kept.
+    init(isLocal: Bool = false) throws(PublishError) {
         hasher = try calling { try SHA256Hasher() }
-        self.facts = facts
+        self.isLocal = isLocal
     }
 
     /// Takes the next piece.
@@ -162,15 +156,14 @@ struct ListingDigest: ~Copyable {
         put(tree.linkTargets[index] ?? [])
         put(UInt64(entry.kind.rawValue))
         put(entry.stamp.size)
-        switch facts {
-        case .everywhere:
-            put(entry.kind == .link ? 0 : UInt64(bitPattern: entry.stamp.modified))
-            put(tree.kept.contains(.modes) ? UInt64(entry.permissions) : 0)
-        case .here:
+        if isLocal {
             put(UInt64(entry.permissions))
             put(entry.stamp.inode)
             put(UInt64(bitPattern: entry.stamp.modified))
             put(UInt64(bitPattern: entry.stamp.changed))
+        } else {
+            put(entry.kind == .link ? 0 : UInt64(bitPattern: entry.stamp.modified))
+            put(tree.kept.contains(.modes) ? UInt64(entry.permissions) : 0)
         }
         try end(from: start)
     }

@@ -49,10 +49,7 @@ extension PublishOptions {
         guard let now else { throw .bug("a shard needs to know the time") }
         var options = self
         options.isInParts = true
-        let root = try SourceRoot(directory)
-        let placement = home == nil ? try OutputPlacement.find(source: root, output: self.output) : .apart
-        let output = try openOutput(isReadOnly: false, shard: shard)
-        let notes = try output.home?.prepare() ?? []
+        let (root, output, placement, notes) = try open(shard: shard)
         do throws(PublishError) {
             var run = try PublishRun(options, output, placement)
             run.report.warnings += notes
@@ -92,7 +89,7 @@ extension PublishRun {
         }
         report.shards = .shard(shard)
         var (tree, listing) = try ownTree(of: shard, root, isCancelled: isCancelled, progress: progress)
-        var seen = try ListingDigest(.here)
+        var seen = try ListingDigest(isLocal: true)
         try seen.add(tree)
         let about = ShardRecord.Source(
             listing: listing, settings: try settings(of: shard.count), base: base?.manifest.digest ?? .zero,
@@ -129,7 +126,7 @@ extension PublishRun {
             progress(PublishProgress(step: .walking, files: count))
         }
         var borders = ShardBorders<(path: [UInt8], sum: UInt64)>(shard.count)
-        var listing = try ListingDigest(.everywhere)
+        var listing = try ListingDigest()
         var (filled, budget) = (Set<String>(), PatternBudget(options.limits))
         var first = try treeWalk()
         var (leftOut, seen) = (0, 0)
@@ -160,7 +157,7 @@ extension PublishRun {
         if shard.number == 0 || start != nil {
             var own = try treeWalk(within: (start?.path, end?.path))
             try own.run(root) { _ throws(PublishError) in try told(first.count) }
-            var again = try ListingDigest(.everywhere)
+            var again = try ListingDigest()
             try again.add(own.tree)
             guard again.sum == sum else { throw .changed(options.directory) }
             try own.checkLinks(root)

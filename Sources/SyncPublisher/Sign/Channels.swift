@@ -90,7 +90,10 @@ package struct Channels {
             try output.give(file, from: .channels, "\(channel).json.zst", in: .channels)
             try note(channel, revision, kept.manifest.project)
         } else if former != revision {
-            try output.replaceManifest(with: kept.text, from: file)
+            guard let frame = try output.read(.channels, file, limit: ManifestLimits.standard.manifestBytes) else {
+                throw .writing(output.display(.top, "manifest.json.zst"), "write", code: .ioError)
+            }
+            try output.putManifest(kept.text, frame: frame)
         }
         var fresh: FreshStatement?
         if let signed, let known {

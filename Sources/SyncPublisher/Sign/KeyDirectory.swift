@@ -52,9 +52,7 @@ package struct KeyDirectory {
                 continue
             }
             guard let status = status(folder.raw) else { throw unseen(place, .last) }
-            let isServed: Bool
-            do throws(Errno) { isServed = try isInside(keys.raw, status) } catch { throw unseen(place, error) }
-            guard isServed else { continue }
+            guard try rethrowing(isInside(keys.raw, status), { (code: Errno) in unseen(place, code) }) else { continue }
             throw .refused(
                 "the keys in \(shown(path)) are inside \(shown(place)), which everybody gets",
                 "move them to a directory of their own, outside; nothing was published")
@@ -154,9 +152,8 @@ package struct KeyDirectory {
     private static func root(_ number: UInt64, in output: OutputDirectory) throws(PublishError) -> TrustPin.Root {
         let name = "\(number).root"
         let file = output.display(.trust, name)
-        let bytes: [UInt8]
-        do throws(FileError) { bytes = try output.contents(.trust, name, limit: Role.root.limit) } catch {
-            throw PublishError(error.isMissing ? .noInput : .ioError, "\(error)", "check the path")
+        let bytes = try rethrowing(output.contents(.trust, name, limit: Role.root.limit)) { (error: FileError) in
+            PublishError(error.isMissing ? .noInput : .ioError, "\(error)", "check the path")
         }
         return try checked(number, try root(bytes, file), file)
     }
@@ -427,8 +424,7 @@ package struct KeyDirectory {
 
     /// Writes a new key, whole or not at all; nothing is replaced.
     static func write(_ key: PrivateKey, to path: String) throws(PublishError) {
-        let text: String
-        do throws(TrustFault) { text = try key.file() } catch { throw unusable(path, error.reason) }
+        let text = try rethrowing(key.file()) { (error: TrustFault) in unusable(path, error.reason) }
         let name = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
         let temporary = "\(path[..<name]).\(path[name...]).new"
         do throws(FileError) {

@@ -7,7 +7,7 @@ struct DirectoryListing {
     struct Entry {
         fileprivate var nameStart: Int
         fileprivate var nameLength: Int
-        let status: FileStatus
+        fileprivate(set) var status = FileStatus.unknown
         var linkTarget: [UInt8]?
         /// The kind of anything that is no file, directory or link.
         var specialKind = ""
@@ -66,29 +66,24 @@ struct DirectoryListing {
     private mutating func add(_ name: UnsafePointer<CChar>, _ length: Int, in descriptor: Int32, path: String)
         throws(PublishError)
     {
-        let status: FileStatus
-        switch SyncSystem.status(descriptor, name) {
-        case .success(let found?): status = found
-        case .success(nil): return addVanished(name, length)
-        case .failure(let code): throw .reading("\(path)/\(String(cString: name))", "look at", code: code)
+        func failure(_ attempt: String, _ code: Errno) -> PublishError {
+            .reading("\(path)/\(String(cString: name))", attempt, code: code)
         }
-        var entry = Entry(nameStart: names.count, nameLength: length, status: status)
-        if status.kind == .link {
-            guard let target = readLink(descriptor, name) else {
-                if Errno.last == .noSuchFileOrDirectory { return addVanished(name, length) }
-                throw .reading("\(path)/\(String(cString: name))", "read the link", code: .last)
+        var entry = Entry(nameStart: names.count, nameLength: length)
+        switch SyncSystem.status(descriptor, name) {
+        case .success(let found?): entry.status = found
+        case .success(nil): entry.hasVanished = true
+        case .failure(let code): throw failure("look at", code)
+        }
+        if entry.status.kind == .link {
+            entry.linkTarget = readLink(descriptor, name)
+            if entry.linkTarget == nil {
+                guard Errno.last == .noSuchFileOrDirectory else { throw failure("read the link", .last) }
+                (entry.status, entry.hasVanished) = (.unknown, true)
             }
-            entry.linkTarget = target
-        } else if status.kind == .other {
+        } else if entry.status.kind == .other, !entry.hasVanished {
             entry.specialKind = specialKind(name, in: descriptor).map { "a \($0)" } ?? "not a file, directory or link"
         }
-        names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: length))
-        entries.append(entry)
-    }
-
-    private mutating func addVanished(_ name: UnsafePointer<CChar>, _ length: Int) {
-        var entry = Entry(nameStart: names.count, nameLength: length, status: .unknown)
-        entry.hasVanished = true
         names.append(contentsOf: UnsafeRawBufferPointer(start: name, count: length))
         entries.append(entry)
     }

@@ -116,7 +116,9 @@ package struct GitStore: Sendable {
     func run(_ arguments: [String], reading input: [UInt8]? = nil, variables: [String] = []) throws(PluginError)
         -> [UInt8]
     {
-        try git.run(arguments, in: directory, reading: input, variables: variables) { size() > 2 * Self.most }
+        try git.run(arguments, in: directory, reading: input, variables: variables) {
+            Self.size(of: directory) > 2 * Self.most
+        }
     }
 
     /// Does something while nobody else changes the copy, which is made if it is not there, and made again, and the
@@ -129,7 +131,8 @@ package struct GitStore: Sendable {
         let lock = try lock()
         defer { withExtendedLifetime(lock) {} }
         removeLeftovers()
-        if beginsAgain, size() > Self.most || packs().count > Self.mostPacks { remove() }
+        let isLarge = { Self.size(of: directory) > Self.most || Self.packs(of: directory).count > Self.mostPacks }
+        if beginsAgain, isLarge() { remove() }
         removeLocks()
         let isMade = exists(directory + "/syncagent.made")
         if !isMade {
@@ -209,7 +212,9 @@ package struct GitStore: Sendable {
         for name in ((try? directoryEntries(references)) ?? nil) ?? [] where name.hasSuffix(".lock") {
             removeFile("\(references)/\(name)")
         }
-        for name in packs() where name.hasPrefix("tmp_") { removeFile("\(directory)/objects/pack/\(name)") }
+        for name in Self.packs(of: directory) where name.hasPrefix("tmp_") {
+            removeFile("\(directory)/objects/pack/\(name)")
+        }
     }
 
     private func remove() {
@@ -281,15 +286,11 @@ package struct GitStore: Sendable {
         return (copies, bytes)
     }
 
-    private func packs() -> [String] { Self.packs(of: directory) }
-
     private static func packs(of directory: String) -> [String] {
         ((try? directoryEntries(directory + "/objects/pack")) ?? nil) ?? []
     }
 
     /// **Bytes** in packs, those that are being received included.
-    private func size() -> UInt64 { Self.size(of: directory) }
-
     private static func size(of directory: String) -> UInt64 {
         packs(of: directory).reduce(0) { $0 &+ (status(following: "\(directory)/objects/pack/\($1)")?.size ?? 0) }
     }

@@ -129,6 +129,8 @@ enum LFSObject: Sendable, Equatable {
 struct LFSPointer: Equatable {
     let sha256: String
     let size: UInt64
+    /// Whether it has extensions: then the stored bytes are not the content.
+    let isExtended: Bool
 
     /// A pointer is shorter, in **bytes**.
     static let limit = 1_024
@@ -138,26 +140,21 @@ struct LFSPointer: Equatable {
     ]
 
     /// - Returns: `nil` for text that is no pointer.
-    /// - Throws: ``Unusable`` for a pointer with extensions, whose stored bytes are not the content.
-    init?(_ text: some Sequence<UInt8>) throws(Unusable) {
+    init?(_ text: some Sequence<UInt8>) {
         let lines = String(decoding: Array(text), as: UTF8.self).split(separator: "\n")
         guard let first = lines.first, first.hasPrefix("version "),
             Self.versions.contains(String(first.dropFirst("version ".count)))
         else { return nil }
         var digest: String?
         var length: UInt64?
-        var hasExtension = false
         for line in lines.dropFirst() {
             if line.hasPrefix("oid sha256:") { digest = String(line.dropFirst("oid sha256:".count)) }
             if line.hasPrefix("size ") { length = UInt64(line.dropFirst("size ".count)) }
-            if line.hasPrefix("ext-") { hasExtension = true }
         }
         guard let digest, let length, length <= UInt64(Int64.max), SHA256Digest(hex: digest.utf8) != nil else {
             return nil
         }
-        if hasExtension { throw Unusable() }
         (sha256, size) = (digest.lowercased(), length)
+        isExtended = lines.contains { $0.hasPrefix("ext-") }
     }
-
-    struct Unusable: Error {}
 }

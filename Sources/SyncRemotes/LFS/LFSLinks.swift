@@ -1,4 +1,3 @@
-import CCurl
 import SyncContent
 import SyncManifest
 import SyncModel
@@ -18,18 +17,12 @@ package final class LFSLinks: RequestResolver {
     private let state = Mutex(State())
 
     private struct State: Sendable {
-        /// By the URL that was resolved.
-        var links: [String: Link] = [:]
+        /// By the URL that was resolved; a link that expires has the time, **seconds** since 1970.
+        var links: [String: (disposition: RequestDisposition, expires: Int64?)] = [:]
         /// The credentials that git's helpers gave for an endpoint, as values of `Authorization`.
         var authorizations: [String: String] = [:]
         /// Questions in a row that an endpoint did not answer in ``LFSLinks/patience``, and what it said or did last.
         var silences: [String: (count: Int, failure: RequestDisposition)] = [:]
-    }
-
-    private struct Link: Sendable {
-        let disposition: RequestDisposition
-        /// **Seconds** since 1970.
-        let expires: Int64?
     }
 
     /// The beginning of the query in these URLs.
@@ -229,10 +222,7 @@ package final class LFSLinks: RequestResolver {
                 headers: ["Accept: \(type)", "Content-Type: \(type)"]
                     + (authorization.map { ["Authorization: \($0)"] } ?? []),
                 body: body)
-            try call.easy.set(CURLOPT_USERAGENT, configuration.userAgent)
-            try call.easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
-            try call.easy.apply(configuration.proxy(for: origin))
-            try call.easy.apply(configuration.tls, showsCertificate: false)
+            try configuration.prepare(call, for: origin)
             var kept: [UInt8] = []
             let end = try call.perform(until: ContinuousClock.now + Self.patience, every: 200, isStopped: isStopped) {
                 bytes, _ in
@@ -263,7 +253,7 @@ package final class LFSLinks: RequestResolver {
         }
         let now = self.now() / 1_000
         var found: [String: RequestDisposition] = [:]
-        var links: [String: Link] = [:]
+        var links: [String: (disposition: RequestDisposition, expires: Int64?)] = [:]
         var isFinal = true
         let byName = Dictionary(questions.map { ($0.sha256, $0) }) { first, _ in first }
         for object in objects {
@@ -296,7 +286,7 @@ package final class LFSLinks: RequestResolver {
             found[name] = disposition
             let inSeconds = action["expires_in"]?.integer.map { now &+ $0 }
             let expires = inSeconds ?? action["expires_at"]?.string.flatMap({ parseTimestamp($0) }).map { $0 / 1_000 }
-            links[question.url] = Link(disposition: disposition, expires: expires)
+            links[question.url] = (disposition, expires)
         }
         state.withLock { state in
             if state.links.count + links.count > Self.mostLinks { state.links = [:] }

@@ -58,13 +58,13 @@ private struct GitTree {
         let sizes = try sizes()
         let endpoint = try endpoint(address, entries)
         let pointers = try pointers(entries, sizes)
-        var builder = ListingBuilder()
+        var listing = SourceListing()
         do throws(ListingError) {
             for entry in entries {
                 // Links follow below. A repository within the repository is left out: it is empty in a clone.
                 guard entry.mode.hasPrefix("100") else { continue }
                 let large = pointers[entry.path]
-                var file = SourceListing.File(path: entry.path, urls: [])
+                var file = SourceListing.File(path: entry.path)
                 if let large {
                     file.size = large.size
                     file.digest = (.sha256, large.sha256)
@@ -77,7 +77,7 @@ private struct GitTree {
                 // An empty file need not be fetched.
                 if file.size == 0 { file.digest = (.sha256, SHA256Digest.ofNothing.hex) }
                 file.isExecutable = entry.mode == "100755"
-                try builder.add(file, at: "")
+                try listing.add(file, at: "")
             }
         } catch { throw .lfs(.badAnswer, "\(error)") }
         let links = entries.filter { $0.mode == "120000" }
@@ -87,10 +87,10 @@ private struct GitTree {
                 guard let target = targets[link.name] else {
                     throw ListingError("", "\(shown(link.path)) is a link that git does not give")
                 }
-                try builder.add(SourceListing.Link(path: link.path, target: target), at: "")
+                try listing.add(SourceListing.File(path: link.path, target: target), at: "")
             }
         } catch { throw .lfs(.badAnswer, "\(error)") }
-        return builder.listing
+        return listing
     }
 
     private func entries() throws(PluginError) -> [Entry] {
@@ -150,20 +150,15 @@ private struct GitTree {
         }
         guard !short.isEmpty else { return [:] }
         let texts = try contents(short.map(\.name))
-        var extended: Set<[UInt8]> = []
         var found: [[UInt8]: LFSPointer] = [:]
-        for entry in short {
-            do throws(LFSPointer.Unusable) {
-                if let text = texts[entry.name], let pointer = try LFSPointer(text) { found[entry.path] = pointer }
-            } catch { extended.insert(entry.path) }
-        }
-        let candidates = Array(found.keys) + extended
-        guard !candidates.isEmpty else { return [:] }
-        let filtered = try filtered(candidates)
-        if let path = extended.first(where: filtered.contains) {
+        for entry in short { found[entry.path] = texts[entry.name].flatMap { LFSPointer($0) } }
+        guard !found.isEmpty else { return [:] }
+        let filtered = try filtered(Array(found.keys))
+        found = found.filter { filtered.contains($0.key) }
+        if let path = found.first(where: \.value.isExtended)?.key {
             throw .lfs(.badAnswer, "\(shown(path)) is in LFS with an extension, which syncagent cannot undo")
         }
-        return found.filter { filtered.contains($0.key) }
+        return found
     }
 
     /// Those of some paths whose attribute `filter` is `lfs`.

@@ -116,56 +116,49 @@ package final class RegistryStore: ObjectStore {
         for layer in release.layers where layer.path.hasPrefix("packs/") { state.packs[layer.digest] = layer.size }
     }
 
-    /// A file: its bytes, or the blob that has them.
-    private enum Found {
-        case bytes([UInt8], tag: String)
-        case blob(RegistryRelease.Layer)
-
-        var object: StoredObject {
-            switch self {
-            case .bytes(let bytes, let tag): StoredObject(size: UInt64(bytes.count), tag: tag)
-            case .blob(let layer): StoredObject(size: layer.size, tag: layer.digest.hex)
-            }
-        }
-    }
-
-    private func find(_ name: String, _ state: inout State) throws(PublishError) -> Found? {
+    /// A file, and its bytes; `nil` bytes where a blob of its digest has them.
+    private func find(_ name: String, _ state: inout State) throws(PublishError)
+        -> (layer: RegistryRelease.Layer, bytes: [UInt8]?)?
+    {
         try load(&state)
         if state.removed.contains(name) { return nil }
-        if let bytes = state.pending[name] { return .bytes(bytes, tag: try RegistryClient.digest(of: bytes).hex) }
+        if let bytes = state.pending[name] { return (try layer(name, of: bytes), bytes) }
         if name == Self.manifest {
             guard let named = state.named, let text = try text(&state) else { return nil }
-            return .bytes(text, tag: named.release.manifest.hex)
+            let size = UInt64(text.count)
+            return (RegistryRelease.Layer(path: name, digest: named.release.manifest, size: size), text)
         }
         if name == Self.marks {
             guard let bytes = try marks(&state) else { return nil }
-            return .bytes(bytes, tag: try RegistryClient.digest(of: bytes).hex)
+            return (try layer(name, of: bytes), bytes)
         }
         if name.hasPrefix("packs/") {
             _ = try loadHistory(&state)
-            guard let digest = Self.pack(name), let size = state.packs[digest] else { return nil }
-            return .blob(RegistryRelease.Layer(path: name, digest: digest, size: size))
+            guard let digest = RegistryRelease.pack(name), let size = state.packs[digest] else { return nil }
+            return (RegistryRelease.Layer(path: name, digest: digest, size: size), nil)
         }
         if name.hasPrefix("manifests/") {
             let all = try loadHistory(&state).values + [state.named].compactMap(\.self)
             let kept = all.first { "manifests/\($0.release.manifest)\(Self.suffix)" == name }
-            return kept?.release.layer(Self.frame).map { .blob($0) }
+            return kept?.release.layer(Self.frame).map { ($0, nil) }
         }
-        if let layer = state.named?.release.layer(name) { return .blob(layer) }
+        if let layer = state.named?.release.layer(name) { return (layer, nil) }
         // A statement about an older release is kept with that release.
         guard name.hasPrefix("trust/") else { return nil }
-        for kept in try loadHistory(&state).values where name == Self.statement(kept.release) {
-            return kept.release.layer(name).map { .blob($0) }
-        }
-        return nil
+        let kept = try loadHistory(&state).values.first { name == Self.statement($0.release) }
+        return kept?.release.layer(name).map { ($0, nil) }
+    }
+
+    /// What the store says of a file.
+    private func object(_ name: String, _ state: inout State) throws(PublishError) -> StoredObject? {
+        try find(name, &state).map { StoredObject(size: $0.layer.size, tag: $0.layer.digest.hex) }
+    }
+
+    private func layer(_ name: String, of bytes: [UInt8]) throws(PublishError) -> RegistryRelease.Layer {
+        RegistryRelease.Layer(path: name, digest: try RegistryClient.digest(of: bytes), size: UInt64(bytes.count))
     }
 
     private static func statement(_ release: RegistryRelease) -> String { "trust/\(release.revision).release" }
-
-    private static func pack(_ name: String) -> SHA256Digest? {
-        guard name.hasPrefix("packs/"), name.hasSuffix(".pack") else { return nil }
-        return SHA256Digest(hex: String(name.dropFirst("packs/".count).dropLast(".pack".count)))
-    }
 
     /// The text of the newest manifest; `nil` where there is none.
     private func text(_ state: inout State) throws(PublishError) -> [UInt8]? {
@@ -232,33 +225,31 @@ package final class RegistryStore: ObjectStore {
                 for kept in try loadHistory(&state).values { names.insert(Self.statement(kept.release)) }
             }
             var all: [String: StoredObject] = [:]
-            for name in names where name.hasPrefix(prefix) { all[name] = try find(name, &state)?.object }
+            for name in names where name.hasPrefix(prefix) { all[name] = try object(name, &state) }
             return all
         }
     }
 
     package func stat(_ name: String) throws(PublishError) -> StoredObject? {
-        try state.withLock { state throws(PublishError) in try find(name, &state)?.object }
+        try state.withLock { state throws(PublishError) in try object(name, &state) }
     }
 
     package func read(_ name: String, limit: Int) throws(PublishError) -> (bytes: [UInt8], object: StoredObject)? {
         let found = try state.withLock { state throws(PublishError) in try find(name, &state) }
-        switch found {
-        case nil: return nil
-        case .bytes(let bytes, _)?: return found.map { (bytes, $0.object) }
-        case .blob(let layer)?:
-            guard layer.size <= UInt64(limit) else {
-                throw PublishError(
-                    .dataInvalid, "\(escaped(shown))/\(escaped(name)) has \(layer.size) bytes, more than \(limit)",
-                    "publish with --no-base")
-            }
-            return (try blob(layer, limit: limit), StoredObject(size: layer.size, tag: layer.digest.hex))
+        guard let (layer, bytes) = found else { return nil }
+        let object = StoredObject(size: layer.size, tag: layer.digest.hex)
+        if let bytes { return (bytes, object) }
+        guard layer.size <= UInt64(limit) else {
+            throw PublishError(
+                .dataInvalid, "\(escaped(shown))/\(escaped(name)) has \(layer.size) bytes, more than \(limit)",
+                "publish with --no-base")
         }
+        return (try blob(layer, limit: limit), object)
     }
 
     package func read(_ name: String, _ range: Range<UInt64>) throws(PublishError) -> [UInt8] {
         guard !range.isEmpty else { return [] }
-        if let digest = Self.pack(name) {
+        if let digest = RegistryRelease.pack(name) {
             return try client.blob(digest, range, limit: Int(clamping: range.upperBound - range.lowerBound))
         }
         guard let (bytes, _) = try read(name, limit: .max), range.upperBound <= UInt64(bytes.count) else { return [] }
@@ -278,7 +269,7 @@ package final class RegistryStore: ObjectStore {
             throw PublishError(.ioError, "\(escaped(name)) cannot be read", "run it again")
         }
         return try state.withLock { state throws(PublishError) in
-            let former = try find(name, &state)?.object
+            let former = try self.object(name, &state)
             switch condition {
             case .always: break
             case .absent: if former != nil { return nil }
@@ -299,7 +290,7 @@ package final class RegistryStore: ObjectStore {
             try load(&state)
             return state.sent
         }
-        guard Self.pack(name) == pack.digest else {
+        guard RegistryRelease.pack(name) == pack.digest else {
             throw PublishError(.internalError, "\(escaped(name)) has another digest", "report this as a bug")
         }
         if condition == .absent, try client.has(pack.digest, pack.size) {
@@ -393,7 +384,7 @@ package final class RegistryStore: ObjectStore {
             _ = try loadHistory(&state)
             for name in names {
                 state.pending[name] = nil
-                if let pack = Self.pack(name) {
+                if let pack = RegistryRelease.pack(name) {
                     state.packs[pack] = nil
                 } else if name == Self.marks {
                     try put(marks: Array("{}".utf8), &state)
@@ -543,9 +534,7 @@ package final class RegistryStore: ObjectStore {
             layers.append(RegistryRelease.Layer(path: path, digest: pack.sha256, size: pack.size))
         }
         for (name, bytes) in state.pending where name == Self.frame || Self.isStatement(name, of: manifest.revision) {
-            layers.append(
-                RegistryRelease.Layer(
-                    path: name, digest: try RegistryClient.digest(of: bytes), size: UInt64(bytes.count)))
+            layers.append(try layer(name, of: bytes))
         }
         let here = Set(layers.map(\.path))
         layers += (state.named?.release.layers ?? []).filter { layer in

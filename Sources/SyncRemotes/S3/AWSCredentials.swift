@@ -55,7 +55,7 @@ package final class AWSCredentials: Sendable {
             guard let role = environment.variable("AWS_ROLE_ARN") else {
                 throw S3Fault(.configuration, "AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is not")
             }
-            return try assume(role, .token(file: file), named: environment.variable("AWS_ROLE_SESSION_NAME"), now)
+            return try assume(role, tokenIn: file, named: environment.variable("AWS_ROLE_SESSION_NAME"), now)
         }
         if let keys = try ofProfile(profile) { return keys }
         if let keys = try ofContainer() { return keys }
@@ -98,7 +98,7 @@ package final class AWSCredentials: Sendable {
         }
         guard let role = setting("role_arn") else { return try ofProfile(profile) }
         if let file = setting("web_identity_token_file") {
-            return try assume(role, .token(file: file), named: setting("role_session_name"), now)
+            return try assume(role, tokenIn: file, named: setting("role_session_name"), now)
         }
         let keys: AWSKeys?
         if let source = setting("source_profile") {
@@ -123,8 +123,8 @@ package final class AWSCredentials: Sendable {
                 "asks for a code with mfa_serial, which nobody can type here: put the keys into the environment with "
                     + "'aws configure export-credentials --format env'")
         }
-        return try assume(
-            role, .keys(keys, externalID: setting("external_id")), named: setting("role_session_name"), now)
+        let proof = [("Action", "AssumeRole")] + (setting("external_id").map { [("ExternalId", $0)] } ?? [])
+        return try assume(role, proof, by: keys, named: setting("role_session_name"), now)
     }
 
     func checked(_ keys: AWSKeys) throws(S3Fault) -> AWSKeys {
@@ -193,9 +193,8 @@ package final class AWSCredentials: Sendable {
             guard let url = environment.variable("AWS_CONTAINER_CREDENTIALS_FULL_URI") else { return nil }
             text = url
         }
-        let url: CurlURL
-        do throws(URLError) { url = try CurlURL(text) } catch {
-            throw S3Fault(.configuration, "AWS_CONTAINER_CREDENTIALS_FULL_URI is \(error)")
+        let url = try rethrowing(CurlURL(text)) { (error: URLError) in
+            S3Fault(.configuration, "AWS_CONTAINER_CREDENTIALS_FULL_URI is \(error)")
         }
         // The token is only for an endpoint of this machine or site.
         let isNear =

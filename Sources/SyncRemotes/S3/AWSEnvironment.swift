@@ -94,20 +94,12 @@ package struct AWSEnvironment: Sendable {
             ?? setting("endpoint_url")
     }
 
-    /// The server that gives keys for roles.
-    struct TokenService {
-        let url: String
-        /// The region that requests are signed for.
-        let region: String
-
-        var shown: String { redacted(url: url) }
-    }
-
-    /// The token service of the region, or of the endpoint that is configured.
-    var tokenService: TokenService {
+    /// The URL of the server that gives keys for roles: the token service of the region, or of the endpoint that is
+    /// configured; and the region that requests are signed for.
+    var tokenService: (url: String, region: String) {
         let domain = region?.hasPrefix("cn-") == true ? "amazonaws.com.cn" : "amazonaws.com"
         let usual = region.map { "https://sts.\($0).\(domain)" } ?? "https://sts.amazonaws.com"
-        return TokenService(url: endpoint(of: "STS") ?? usual, region: region ?? "us-east-1")
+        return (endpoint(of: "STS") ?? usual, region ?? "us-east-1")
     }
 
     /// Sections and what they say; none for a file that is not there. An indented setting has the name of the one

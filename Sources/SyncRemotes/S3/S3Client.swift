@@ -14,19 +14,6 @@ final class S3Client: Sendable {
 
     typealias Answer = StoreCalls.Answer
 
-    /// One request.
-    struct Request {
-        var method = "GET"
-        /// The object's name below the prefix; `nil` for the bucket itself.
-        var name: String?
-        var query: [(name: String, value: String)] = []
-        /// Names in lower case, with their values; they are signed.
-        var headers: [(name: String, value: String)] = []
-        var body: NewObject?
-        /// Most **bytes** of the answer.
-        var limit = 1 << 20
-    }
-
     private static let attempts = 12
 
     init(
@@ -41,28 +28,43 @@ final class S3Client: Sendable {
 
     /// Sends a request until there is an answer that another attempt would not change.
     ///
+    /// - Parameters:
+    ///   - name: The object's name below the prefix; `nil` for the bucket itself.
+    ///   - headers: Names in lower case, with their values; they are signed.
+    ///   - limit: Most **bytes** of the answer.
     /// - Returns: An answer with a status below 300, or one of `expected`.
-    func send(_ request: Request, expecting expected: Set<Int> = []) throws(PublishError) -> Answer {
+    func send(
+        _ name: String?, _ method: String = "GET", query: [(name: String, value: String)] = [],
+        headers: [(name: String, value: String)] = [], body: NewObject? = nil, limit: Int = 1 << 20,
+        expecting expected: Set<Int> = []
+    ) throws(PublishError) -> Answer {
         var failures = 0
         var (hasNewKeys, moves) = (false, 0)
+        let place = (name.map(address.object) ?? address).shown
         while true {
             let reason: String
             var passing: Answer?
-            switch try sendOnce(request) {
+            let (url, lines) = try signed(method, name, query, headers, body)
+            let request = StoreCalls.Request(
+                method: method, url: url, headers: lines, part: body.map { (0..<$0.size, $0) }, limit: limit)
+            switch try calls.send(request, shown: place, isOwn: true) {
             case .success(let answer):
                 if answer.status < 300 || expected.contains(answer.status) { return answer }
-                let fault = S3Error(answer.body)
-                if moves < 2, let region = fault.region ?? answer.headers.bucketRegion, learn(region) {
+                let said = elementTexts(answer.body)
+                let code = said["Code"] ?? ""
+                if moves < 2, let region = said["Region"] ?? answer.headers.bucketRegion, learn(region) {
                     moves += 1
                     continue
                 }
-                if ["ExpiredToken", "TokenRefreshRequired"].contains(fault.code), !hasNewKeys {
+                if ["ExpiredToken", "TokenRefreshRequired"].contains(code), !hasNewKeys {
                     hasNewKeys = true
                     credentials.forget()
                     continue
                 }
-                guard Self.isPassing(answer.status, fault) else { throw refusal(answer, fault, request) }
-                reason = "status \(answer.status)\(fault.code.isEmpty ? "" : " (\(escaped(fault.code)))")"
+                guard Self.isPassing(answer.status, code) else {
+                    throw refusal(answer.status, code, said["Message"] ?? "", place)
+                }
+                reason = "status \(answer.status)\(code.isEmpty ? "" : " (\(escaped(code)))")"
                 passing = answer
             case .failure(let error):
                 reason = error.detail
@@ -70,17 +72,17 @@ final class S3Client: Sendable {
             failures += 1
             guard failures < Self.attempts else {
                 throw PublishError(
-                    .unavailable, "\(shown(of: request)): \(reason), \(failures) times in a row", "run it again later")
+                    .unavailable, "\(place): \(reason), \(failures) times in a row", "run it again later")
             }
             calls.pause(failures, reason, address.shown, passing)
         }
     }
 
     /// Whether the same request may get another answer a moment later.
-    private static func isPassing(_ status: Int, _ fault: S3Error) -> Bool {
-        if [408, 429, 500, 502, 503, 504].contains(status) { return true }
-        return ["RequestTimeout", "SlowDown", "OperationAborted", "ConditionalRequestConflict", "Throttling"].contains(
-            fault.code)
+    private static func isPassing(_ status: Int, _ code: String) -> Bool {
+        [408, 429, 500, 502, 503, 504].contains(status)
+            || ["RequestTimeout", "SlowDown", "OperationAborted", "ConditionalRequestConflict", "Throttling"]
+                .contains(code)
     }
 
     /// Notes that the bucket is in another region; `false` if that was known.
@@ -92,38 +94,31 @@ final class S3Client: Sendable {
         }
     }
 
-    func shown(of request: Request) -> String { (request.name.map(address.object) ?? address).shown }
-
-    // MARK: One attempt
-
-    private func sendOnce(_ request: Request) throws(PublishError) -> Result<Answer, CurlError> {
+    /// The URL and the headers of a request, signed for where the bucket is now.
+    private func signed(
+        _ method: String, _ name: String?, _ query: [(name: String, value: String)],
+        _ headers: [(name: String, value: String)], _ body: NewObject?
+    ) throws(PublishError) -> (url: String, headers: [String]) {
         let now = calls.configuration.clock.unixTime()
-        let keys: AWSKeys?
-        do throws(S3Fault) { keys = try credentials.keys(now: now) } catch { throw PublishError(error) }
+        let keys = try rethrowing(credentials.keys(now: now)) { (fault: S3Fault) in PublishError(fault) }
         let endpoint = endpoint.withLock(\.self)
-        let origin = endpoint.origin
         var signature = AWSSignature(
-            origin, path: request.name.map { endpoint.path(address.object($0).prefix) } ?? endpoint.path(""))
-        (signature.method, signature.query, signature.headers) = (request.method, request.query, request.headers)
-        if let body = request.body { signature.payload = body.digest.hex }
-        let lines: [String]
+            endpoint.origin, path: endpoint.path(name.map { address.object($0).prefix } ?? ""))
+        (signature.method, signature.query, signature.headers) = (method, query, headers)
+        if let body { signature.payload = body.digest.hex }
+        let text = signature.queryText
         do throws(DigestError) {
-            lines = try signature.signed(by: keys, region: endpoint.region, now: now)
+            return (
+                endpoint.origin.description + signature.path + (text.isEmpty ? "" : "?\(text)"),
+                try signature.signed(by: keys, region: endpoint.region, now: now)
+            )
         } catch { throw PublishError(.internalError, "\(error)", "check the configuration of OpenSSL") }
-        let query = signature.queryText
-        return try calls.send(
-            StoreCalls.Request(
-                method: request.method, url: origin.description + signature.path + (query.isEmpty ? "" : "?\(query)"),
-                headers: lines, part: request.body.map { (0..<$0.size, $0) }, limit: request.limit),
-            shown: shown(of: request), isOwn: true)
     }
 
-    // MARK: Refusals
-
-    private func refusal(_ answer: Answer, _ fault: S3Error, _ request: Request) -> PublishError {
-        let what = fault.code.isEmpty ? "status \(answer.status)" : "status \(answer.status), \(escaped(fault.text))"
-        let place = shown(of: request)
-        switch (answer.status, fault.code) {
+    private func refusal(_ status: Int, _ code: String, _ message: String, _ place: String) -> PublishError {
+        let said = code + (message.isEmpty ? "" : ": \(message)")
+        let what = "status \(status)" + (code.isEmpty ? "" : ", \(escaped(said))")
+        switch (status, code) {
         case (_, "NoSuchBucket"):
             return PublishError(
                 .noInput, "there is no bucket \(escaped(address.bucket))", "make it first, or check its name")
@@ -146,22 +141,6 @@ final class S3Client: Sendable {
             return PublishError(.unavailable, "\(place): \(what)", "ask whoever runs the bucket, or run it again later")
         }
     }
-}
-
-/// A bucket's description of an error.
-struct S3Error {
-    let code: String
-    private let message: String
-    /// The bucket's region, if the request was signed for another one.
-    let region: String?
-
-    init(_ body: [UInt8]) {
-        let said = elementTexts(body)
-        (code, message, region) = (said["Code"] ?? "", said["Message"] ?? "", said["Region"])
-    }
-
-    /// For people.
-    var text: String { message.isEmpty ? code : "\(code): \(message)" }
 }
 
 extension PublishError {

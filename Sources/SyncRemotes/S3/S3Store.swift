@@ -48,19 +48,18 @@ package final class S3Store: ObjectStore {
         var found: [String: StoredObject] = [:]
         var token: String?
         for _ in 0..<Self.mostPages {
-            var request = S3Client.Request()
-            request.query = [("list-type", "2"), ("prefix", own + prefix), ("encoding-type", "url")]
-            if let token { request.query.append(("continuation-token", token)) }
-            request.limit = 16 << 20
-            let body = try client.send(request).body
-            let page: S3Listing
-            do throws(ListingError) { page = try S3Listing(body) } catch {
+            var query = [("list-type", "2"), ("prefix", own + prefix), ("encoding-type", "url")]
+            if let token { query.append(("continuation-token", token)) }
+            let body = try client.send(nil, query: query, limit: 16 << 20).body
+            let next: String?
+            do throws(ListingError) {
+                next = try readPage(body) { key, object in
+                    if key.hasPrefix(own) { found[String(key.dropFirst(own.count))] = object }
+                }
+            } catch {
                 throw PublishError(.dataInvalid, "\(shown): its list is \(error)", "is this the endpoint of a bucket?")
             }
-            for (key, object) in page.objects where key.hasPrefix(own) {
-                found[String(key.dropFirst(own.count))] = object
-            }
-            guard let next = page.next else { return found }
+            guard let next else { return found }
             guard next != token else { break }
             token = next
         }
@@ -68,7 +67,7 @@ package final class S3Store: ObjectStore {
     }
 
     package func stat(_ name: String) throws(PublishError) -> StoredObject? {
-        let answer = try client.send(S3Client.Request(method: "HEAD", name: name), expecting: [404])
+        let answer = try client.send(name, "HEAD", expecting: [404])
         guard answer.status != 404 else { return nil }
         return try object(answer, name)
     }
@@ -85,7 +84,7 @@ package final class S3Store: ObjectStore {
     }
 
     package func read(_ name: String, limit: Int) throws(PublishError) -> (bytes: [UInt8], object: StoredObject)? {
-        let answer = try client.send(S3Client.Request(name: name, limit: limit), expecting: [404])
+        let answer = try client.send(name, limit: limit, expecting: [404])
         guard answer.status != 404 else { return nil }
         guard let tag = answer.headers.etag else {
             throw PublishError(.dataInvalid, "\(shown)/\(name): an answer without ETag", "is this a bucket?")
@@ -95,9 +94,8 @@ package final class S3Store: ObjectStore {
 
     package func read(_ name: String, _ range: Range<UInt64>) throws(PublishError) -> [UInt8] {
         guard !range.isEmpty, let count = Int(exactly: range.upperBound - range.lowerBound) else { return [] }
-        var request = S3Client.Request(name: name, limit: count)
-        request.headers = [("range", "bytes=\(range.lowerBound)-\(range.upperBound - 1)")]
-        let answer = try client.send(request)
+        let wanted = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
+        let answer = try client.send(name, headers: [("range", wanted)], limit: count)
         guard answer.status == 206, answer.body.count == count else {
             throw PublishError(
                 .dataInvalid, "\(shown)/\(name) has not the bytes \(range.lowerBound) to \(range.upperBound)",
@@ -114,9 +112,9 @@ package final class S3Store: ObjectStore {
         let object = try NewObject(Array("syncagent\n".utf8))
         /// Whether a condition that does not hold keeps the object from being put.
         func isSeen(_ header: (name: String, value: String)) throws(PublishError) -> Bool {
-            var request = S3Client.Request(method: "PUT", name: Self.probe)
-            (request.headers, request.body) = ([header], object)
-            return try client.send(request, expecting: [400, 404, 409, 412, 501]).status == 412
+            let expected: Set = [400, 404, 409, 412, 501]
+            return try client.send(Self.probe, "PUT", headers: [header], body: object, expecting: expected).status
+                == 412
         }
         var isAbsent = try isSeen(("if-none-match", "*"))
         // This may be the first publish there, whose put has succeeded.
@@ -131,18 +129,17 @@ package final class S3Store: ObjectStore {
     }
 
     package func put(_ object: NewObject, as name: String, if condition: PutCondition) throws(PublishError) -> String? {
-        var request = S3Client.Request(method: "PUT", name: name)
-        request.body = object
+        var headers: [(name: String, value: String)] = []
         let knows = knows.withLock(\.self)
         switch condition {
         case .always: break
-        case .absent where knows.absent: request.headers = [("if-none-match", "*")]
-        case .unchanged(let tag) where knows.unchanged: request.headers = [("if-match", tag)]
+        case .absent where knows.absent: headers = [("if-none-match", "*")]
+        case .unchanged(let tag) where knows.unchanged: headers = [("if-match", tag)]
         case .absent: if try stat(name) != nil { return nil }
         case .unchanged(let tag): if try stat(name)?.tag != tag { return nil }
         }
-        request.headers.append(("content-type", Self.type(of: name)))
-        let answer = try client.send(request, expecting: [404, 412])
+        headers.append(("content-type", Self.type(of: name)))
+        let answer = try client.send(name, "PUT", headers: headers, body: object, expecting: [404, 412])
         if answer.status < 300 {
             if let tag = answer.headers.etag { return tag }
             return try stat(name)?.tag
@@ -185,7 +182,7 @@ package final class S3Store: ObjectStore {
             by: { _ in () }
         ) { [client] _, place in
             do throws(PublishError) {
-                _ = try client.send(S3Client.Request(method: "DELETE", name: names[place]), expecting: [404])
+                _ = try client.send(names[place], "DELETE", expecting: [404])
             } catch { failure.withLock { $0 = $0 ?? error } }
         }
         if let error = failure.withLock(\.self) { throw error }

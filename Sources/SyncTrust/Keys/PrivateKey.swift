@@ -15,14 +15,11 @@ package struct PrivateKey: Sendable {
     /// A key file has about 500 **bytes**.
     package static let fileLimit = 16 << 10
 
-    package init(comment: String) throws(TrustFault) { try self.init(seed: Crypto.random(32), comment: comment) }
+    package init(comment: String) throws(TrustFault) { try self.init(seed: randomBytes(32), comment: comment) }
 
     /// - Parameter seed: 32 **bytes**.
     package init(seed: [UInt8], comment: String) throws(TrustFault) {
-        guard let key = PublicKey(bytes: try Crypto.publicKey(seed: seed)) else {
-            throw Crypto.refused("EVP_PKEY_get_raw_public_key")
-        }
-        (publicKey, self.seed, self.comment) = (key, seed, comment)
+        (publicKey, self.seed, self.comment) = (try PublicKey(ofSeed: seed), seed, comment)
     }
 
     /// The public half of a key file, whether the private half has a passphrase, and the private half as it is in the
@@ -76,27 +73,15 @@ package struct PrivateKey: Sendable {
 
     /// The text of a key file, without a passphrase.
     package func file() throws(TrustFault) -> String {
-        var secret = WireWriter()
-        let check = try Crypto.random(4)
-        secret.raw(check)
-        secret.raw(check)
-        secret.string(PublicKey.kind)
-        secret.string(publicKey.bytes)
-        secret.string(seed + publicKey.bytes)
-        secret.string(comment)
-        var padding: UInt8 = 1
-        while secret.bytes.count % 8 != 0 {
-            secret.raw([padding])
-            padding += 1
+        let check = try randomBytes(4)
+        var secret = check + check
+        for text in [Array(PublicKey.kind.utf8), publicKey.bytes, seed + publicKey.bytes, Array(comment.utf8)] {
+            secret += wireString(text)
         }
-        var writer = WireWriter()
-        writer.raw(Self.magic)
-        writer.string("none")
-        writer.string("none")
-        writer.string("")
-        writer.uint32(1)
-        writer.string(publicKey.blob)
-        writer.string(secret.bytes)
-        return Crypto.block(writer.bytes, from: Self.begin, to: Self.end)
+        // Padded to a multiple of 8 bytes, with 1, 2, 3 …
+        secret += (1...8).prefix((8 - secret.count % 8) % 8)
+        let none = wireString("none".utf8)
+        let head = Self.magic + none + none + wireString([]) + wireNumber(1)
+        return armour(head + wireString(publicKey.blob) + wireString(secret), from: Self.begin, to: Self.end)
     }
 }

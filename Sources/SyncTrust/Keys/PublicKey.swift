@@ -32,12 +32,7 @@ package struct PublicKey: Sendable, Hashable {
         try self.init(blob: blob)
     }
 
-    var blob: [UInt8] {
-        var writer = WireWriter()
-        writer.string(Self.kind)
-        writer.string(bytes)
-        return writer.bytes
-    }
+    var blob: [UInt8] { wireString(Self.kind.utf8) + wireString(bytes) }
 
     /// `ssh-ed25519 AAAA…`, as in a `.pub` file, without a comment.
     package var text: String { "\(Self.kind) \(base64(blob))" }
@@ -45,7 +40,7 @@ package struct PublicKey: Sendable, Hashable {
     /// `SHA256:…`, as `ssh-keygen -l` shows it.
     package var fingerprint: String {
         // Without SHA-256 nothing here works; then the key itself names it.
-        guard let digest = try? Crypto.digest("SHA256", blob) else { return text }
+        guard let digest = try? messageDigest("SHA256", blob) else { return text }
         return "SHA256:" + base64(digest).prefix { $0 != "=" }
     }
 }

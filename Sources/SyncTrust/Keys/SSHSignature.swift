@@ -26,7 +26,7 @@ package struct SSHSignature: Sendable, Hashable {
         reserved = []
         hash = "SHA512"
         let signed = try Self.signed(message, namespace: namespace, reserved: [], hash: hash)
-        signature = try Crypto.sign(signed, seed: key.seed)
+        signature = try key.sign(signed)
     }
 
     init(blob: [UInt8]) throws(TrustFault) {
@@ -68,35 +68,22 @@ package struct SSHSignature: Sendable, Hashable {
         guard let signed = try? Self.signed(message, namespace: namespace, reserved: reserved, hash: hash) else {
             return false
         }
-        return Crypto.isSignature(signature, of: signed, by: key.bytes)
+        return key.hasSigned(signed, signature)
     }
 
     /// The block, its lines and a newline at its end.
     package var armoured: String {
-        var writer = WireWriter()
-        writer.raw(Self.magic)
-        writer.uint32(1)
-        writer.string(key.blob)
-        writer.string(namespace)
-        writer.string(reserved)
-        writer.string(hash.lowercased())
-        var inner = WireWriter()
-        inner.string(PublicKey.kind)
-        inner.string(signature)
-        writer.string(inner.bytes)
-        return Crypto.block(writer.bytes, from: Self.begin, to: Self.end)
+        let texts = [key.blob, Array(namespace.utf8), reserved, Array(hash.lowercased().utf8)]
+        let inner = wireString(PublicKey.kind.utf8) + wireString(signature)
+        let blob = Self.magic + wireNumber(1) + texts.flatMap(wireString) + wireString(inner)
+        return armour(blob, from: Self.begin, to: Self.end)
     }
 
     /// The bytes that are really signed: the message's digest, with its purpose.
     private static func signed(_ message: [UInt8], namespace: String, reserved: [UInt8], hash: String)
         throws(TrustFault) -> [UInt8]
     {
-        var writer = WireWriter()
-        writer.raw(magic)
-        writer.string(namespace)
-        writer.string(reserved)
-        writer.string(hash.lowercased())
-        writer.string(try Crypto.digest(hash, message))
-        return writer.bytes
+        let texts = [Array(namespace.utf8), reserved, Array(hash.lowercased().utf8), try messageDigest(hash, message)]
+        return magic + texts.flatMap(wireString)
     }
 }

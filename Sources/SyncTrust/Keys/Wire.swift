@@ -27,23 +27,11 @@ struct WireReader {
     }
 }
 
-/// Writes what ``WireReader`` reads.
-struct WireWriter {
-    private(set) var bytes: [UInt8] = []
+/// A number as ``WireReader/uint32()`` reads it.
+func wireNumber(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.bigEndian) { Array($0) } }
 
-    mutating func raw(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
-
-    mutating func uint32(_ value: UInt32) {
-        for shift in [24, 16, 8, 0] as [UInt32] { bytes.append(UInt8(truncatingIfNeeded: value >> shift)) }
-    }
-
-    mutating func string(_ value: some Collection<UInt8>) {
-        uint32(UInt32(clamping: value.count))
-        bytes.append(contentsOf: value)
-    }
-
-    mutating func string(_ value: String) { string(Array(value.utf8)) }
-}
+/// A string as ``WireReader/string()`` reads it.
+func wireString(_ value: some Collection<UInt8>) -> [UInt8] { wireNumber(UInt32(clamping: value.count)) + value }
 
 /// A fault of a key, a signature or a statement, before its owner is known: one line for people. Foreign text in it has
 /// been escaped.

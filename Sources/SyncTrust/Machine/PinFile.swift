@@ -68,8 +68,8 @@ extension TrustPin {
             case "fallen": fallen = try reader.integer()
             case "root": root = try SignedStatement(of: .root, &reader)
             case "channels":
-                let read = try reader.array(most: Self.mostChannels, NamedTrack.read)
-                for channel in read { channels[channel.name] = channel.track }
+                let read = try reader.array(most: Self.mostChannels, Track.named)
+                for (name, track) in read { channels[name] = track }
             case "x-asked": asked = try reader.array(most: Self.mostAsked, release)
             case "x-made": made = try reader.array(most: Self.mostMade, digest)
             case "x-penalties": penalties = try reader.array(most: Self.mostPenalties, Penalty.read)
@@ -111,21 +111,18 @@ extension TrustPin.Track {
         }
         return true
     }
-}
 
-/// The track of a channel.
-private struct NamedTrack {
-    var name = ""
-    var track = TrustPin.Track()
-
-    static func read(_ reader: inout StatementReader) throws(TrustFault) -> NamedTrack {
-        var channel = NamedTrack()
+    /// Reads the track of a channel, and its name.
+    fileprivate static func named(_ reader: inout StatementReader) throws(TrustFault) -> (
+        name: String, track: TrustPin.Track
+    ) {
+        var (name, track) = ("", TrustPin.Track())
         try reader.object(required: ["channel"]) { key, reader throws(TrustFault) in
-            guard key == "channel" else { return try channel.track.read(key, &reader) }
-            channel.name = try reader.channel()
+            guard key == "channel" else { return try track.read(key, &reader) }
+            name = try reader.channel()
             return true
         }
-        return channel
+        return (name, track)
     }
 }
 

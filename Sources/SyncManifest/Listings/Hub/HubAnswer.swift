@@ -31,7 +31,7 @@ package enum HubAnswer {
     /// - Parameter prefix: The URL of a file, up to its path.
     /// - Returns: The number of entries, directories included.
     @discardableResult package static func add(
-        _ page: [UInt8], prefix: String, to builder: inout ListingBuilder
+        _ page: [UInt8], prefix: String, to listing: inout SourceListing
     ) throws(ListingError) -> Int {
         let entries = try reading(page) { (reader: inout JSONReader) throws(ManifestError) -> [Entry] in
             var entries: [Entry] = []
@@ -53,7 +53,7 @@ package enum HubAnswer {
                 path: Array(path.utf8), size: size, digest: digest, urls: [prefix + percentEncoded(bytes: path.utf8)])
             // An empty file need not be fetched.
             if size == 0 { file.digest = (.sha256, SHA256Digest.ofNothing.hex) }
-            try builder.add(file, at: "")
+            try listing.add(file, at: "")
         }
         return entries.count
     }

@@ -32,7 +32,7 @@ package enum ChecksumList {
                 "the list has \(text.count) bytes, above the limit of \(limit); keep some of its lines in a file, and pull "
                     + "that with --base")
         }
-        var builder = ListingBuilder()
+        var listing = SourceListing()
         var lines = Lines(text)
         var hasOneBlank: Bool?
         while let line = lines.next() {
@@ -44,10 +44,10 @@ package enum ChecksumList {
                 var file = SourceListing.File(path: path, digest: digest, urls: [base + percentEncoded(bytes: path)])
                 // Only an empty file has this digest.
                 if digest.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
-                try builder.add(file, at: "")
+                try listing.add(file, at: "")
             } catch { throw error.at("line \(number)") }
         }
-        return builder.listing
+        return listing
     }
 
     /// Whether a line has no entry: a comment, an empty line, or the frame of a list that is signed in place.

@@ -31,10 +31,11 @@ package enum Metalink {
             )
         }
         var xml = try XMLText(text)
-        var builder = ListingBuilder()
+        var listing = SourceListing()
         var prefix = ""
         var path: [String] = []
-        var entry: Entry?
+        var file = SourceListing.File(path: [])
+        var urls: [(priority: Int, url: String)] = []
         var content: [UInt8] = []
         var attributes: [String: String] = [:]
         while let piece = try xml.next() {
@@ -44,8 +45,8 @@ package enum Metalink {
                 path.append(name.hasPrefix(prefix) ? String(name.dropFirst(prefix.utf8.count)) : "")
                 (content, attributes) = ([], given)
                 guard path == ["metalink", "file"] else { continue }
-                guard let file = given["name"] else { throw xml.broken("a file without a name") }
-                entry = Entry(path: Array(file.utf8))
+                guard let name = given["name"] else { throw xml.broken("a file without a name") }
+                (file, urls) = (SourceListing.File(path: Array(name.utf8)), [])
             case .text(let text):
                 guard content.count + text.count <= 65_536 || path.count != 3 else {
                     throw xml.broken("a text is too long")
@@ -53,17 +54,17 @@ package enum Metalink {
                 if path.count == 3 { content += text }
             case .end:
                 if path.count == 3, path[1] == "file" {
-                    try entry?.take(path[2], attributes, content, xml)
-                } else if path == ["metalink", "file"], let ended = entry {
-                    let file = try ended.file(schemes, resolve, xml)
-                    do throws(ListingError) { try builder.add(file, at: "") } catch { throw xml.broken(error.reason) }
-                    entry = nil
+                    try take(path[2], attributes, content, into: &file, &urls, xml)
+                } else if path == ["metalink", "file"] {
+                    file.urls = try kept(urls, of: file, schemes, resolve, xml)
+                    if file.digest?.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
+                    do throws(ListingError) { try listing.add(file, at: "") } catch { throw xml.broken(error.reason) }
                 }
                 path.removeLast()
                 content = []
             }
         }
-        return builder.listing
+        return listing
     }
 
     /// The namespace prefix of Metalink's elements, with its colon; empty without one.
@@ -79,72 +80,62 @@ package enum Metalink {
         return prefix
     }
 
-    /// A file as far as it has been read.
-    private struct Entry {
-        let path: [UInt8]
-        var size: UInt64?
-        var digest: (algorithm: ContentCheck.Algorithm, hex: String)?
-        var urls: [(priority: Int, url: String)] = []
-
-        init(path: [UInt8]) { self.path = path }
-
-        mutating func take(_ name: String, _ attributes: [String: String], _ content: [UInt8], _ xml: XMLText)
-            throws(ListingError)
-        {
-            let text = content.drop(while: XMLText.isSpace).reversed().drop(while: XMLText.isSpace).reversed()
-            switch name {
-            case "size":
-                guard size == nil, let count = UInt64(String(decoding: text, as: UTF8.self)), count <= UInt64(Int64.max)
-                else { throw xml.broken("an invalid size, or two sizes") }
-                size = count
-            case "hash":
-                let names: [String: ContentCheck.Algorithm] = [
-                    "sha-256": .sha256, "sha-384": .sha384, "sha-512": .sha512, "sha-1": .sha1, "md5": .md5,
-                ]
-                guard let algorithm = names[attributes["type"]?.lowercased() ?? ""] else { return }
-                guard let read = ContentCheck.digest(algorithm, text) else {
-                    throw xml.broken("the digest is not \(algorithm.byteCount * 2) hexadecimal digits")
-                }
-                let order = ContentCheck.Algorithm.allCases
-                let known = digest.flatMap { order.firstIndex(of: $0.algorithm) } ?? order.count
-                if let new = order.firstIndex(of: algorithm), new < known { digest = read }
-            case "url":
-                let priority = attributes["priority"].flatMap { Int($0) } ?? 999_999
-                guard (1...999_999).contains(priority) else { throw xml.broken("a priority is from 1 to 999999") }
-                urls.append((priority, Metalink.plain(text)))
-                guard urls.count <= 4_096 else { throw xml.broken("too many mirrors of one file") }
-            default: break
+    /// Takes an element of a file.
+    private static func take(
+        _ name: String, _ attributes: [String: String], _ content: [UInt8], into file: inout SourceListing.File,
+        _ urls: inout [(priority: Int, url: String)], _ xml: XMLText
+    ) throws(ListingError) {
+        let text = content.drop(while: XMLText.isSpace).reversed().drop(while: XMLText.isSpace).reversed()
+        switch name {
+        case "size":
+            guard file.size == nil, let count = UInt64(String(decoding: text, as: UTF8.self)),
+                count <= UInt64(Int64.max)
+            else { throw xml.broken("an invalid size, or two sizes") }
+            file.size = count
+        case "hash":
+            let names: [String: ContentCheck.Algorithm] = [
+                "sha-256": .sha256, "sha-384": .sha384, "sha-512": .sha512, "sha-1": .sha1, "md5": .md5,
+            ]
+            guard let algorithm = names[attributes["type"]?.lowercased() ?? ""] else { return }
+            guard let read = ContentCheck.digest(algorithm, text) else {
+                throw xml.broken("the digest is not \(algorithm.byteCount * 2) hexadecimal digits")
             }
+            let order = ContentCheck.Algorithm.allCases
+            let known = file.digest.flatMap { order.firstIndex(of: $0.algorithm) } ?? order.count
+            if let new = order.firstIndex(of: algorithm), new < known { file.digest = read }
+        case "url":
+            let priority = attributes["priority"].flatMap { Int($0) } ?? 999_999
+            guard (1...999_999).contains(priority) else { throw xml.broken("a priority is from 1 to 999999") }
+            urls.append((priority, plain(text)))
+            guard urls.count <= 4_096 else { throw xml.broken("too many mirrors of one file") }
+        default: break
         }
+    }
 
-        func file(_ schemes: Set<String>, _ resolve: (String) -> String, _ xml: XMLText) throws(ListingError)
-            -> SourceListing.File
-        {
-            let best = urls.enumerated().sorted {
-                ($0.element.priority, $0.offset) < ($1.element.priority, $1.offset)
-            }.map(\.element.url)
-            var kept: [String] = []
-            var objection: String?
-            for url in best {
-                let url = resolve(url)
-                let scheme = urlScheme(of: url)
-                guard scheme.map(schemes.contains) ?? !url.contains(":"), !kept.contains(url) else { continue }
-                if scheme.map(webSchemes.contains) ?? true, let reason = ManifestRules.objection(url: url) {
-                    objection = reason
-                    continue
-                }
-                kept.append(url)
-                if kept.count == Metalink.mostURLs { break }
+    /// The mirrors of a file that this machine can ask, the best first.
+    private static func kept(
+        _ urls: [(priority: Int, url: String)], of file: SourceListing.File, _ schemes: Set<String>,
+        _ resolve: (String) -> String, _ xml: XMLText
+    ) throws(ListingError) -> [String] {
+        let best = urls.enumerated().sorted {
+            ($0.element.priority, $0.offset) < ($1.element.priority, $1.offset)
+        }.map(\.element.url)
+        var kept: [String] = []
+        var objection: String?
+        for url in best.map(resolve) {
+            let scheme = urlScheme(of: url)
+            guard scheme.map(schemes.contains) ?? !url.contains(":"), !kept.contains(url) else { continue }
+            if scheme.map(webSchemes.contains) ?? true, let reason = ManifestRules.objection(url: url) {
+                objection = reason
+                continue
             }
-            guard !kept.isEmpty else {
-                throw xml.broken(
-                    "\(quoted(String(decoding: path, as: UTF8.self))) has no mirror that can be asked over http(s)"
-                        + (objection.map { ": \($0)" } ?? ""))
-            }
-            var file = SourceListing.File(path: path, size: size, digest: digest, urls: kept)
-            if digest?.hex == SHA256Digest.ofNothing.hex { file.size = 0 }
-            return file
+            kept.append(url)
+            if kept.count == mostURLs { break }
         }
+        guard kept.isEmpty else { return kept }
+        throw xml.broken(
+            "\(quoted(String(decoding: file.path, as: UTF8.self))) has no mirror that can be asked over http(s)"
+                + (objection.map { ": \($0)" } ?? ""))
     }
 
     /// An IRI as a URI: everything outside of ASCII is percent-encoded. RFC 3987 section 3.1.

@@ -133,7 +133,7 @@ package enum RegistryAnswer {
     private static let modelTypes = ["application/vnd.cncf.model.", "application/vnd.cnai.model."]
 
     private static func files(_ layers: [Descriptor], prefix: String) throws(ListingError) -> SourceListing {
-        var builder = ListingBuilder()
+        var listing = SourceListing()
         for (index, layer) in layers.enumerated() {
             let title = titles.lazy.compactMap { layer.annotations[$0] }.first
             if title == nil, layer.mediaType == "application/vnd.oci.empty.v1+json" { continue }
@@ -149,12 +149,12 @@ package enum RegistryAnswer {
                 throw ListingError(place, "it has no size or no SHA-256 digest: \(quoted(layer.digest))")
             }
             let path = title.hasPrefix("./") ? title.dropFirst(2) : title[...]
-            try builder.add(
+            try listing.add(
                 SourceListing.File(path: Array(path.utf8), size: size, digest: digest, urls: [prefix + layer.digest]),
                 at: place)
         }
-        guard !builder.listing.files.isEmpty else { throw ListingError("", "it has no files") }
-        return builder.listing
+        guard !listing.files.isEmpty else { throw ListingError("", "it has no files") }
+        return listing
     }
 
     /// Why a layer is no file; `nil` if it is one. The content of a tar is unknown before it is unpacked, so nothing
