@@ -123,6 +123,10 @@ package actor Agent {
         for sleeper in sleepers { sleeper.resume() }
     }
 
+    /// The same, for callers that do not wait: when a job's hook starts or ends, and when its run only waits for a time,
+    /// other runs may start, or no longer may.
+    nonisolated func wakeSoon() { Task { await self.wake() } }
+
     private func rest(until due: Int64?) async {
         if jobs.isEmpty, hasWorked { releaseMemory() }
         hasWorked = !jobs.isEmpty

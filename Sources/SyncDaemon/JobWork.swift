@@ -197,16 +197,13 @@ extension SessionJob {
             // Once for all hooks of a job.
             if event.name == .hookStarted, !hasCalledHooks, !agent.isFollowed(session) { raiseLimiter() }
             note(event)
-            if event.name == .hookStarted || event.name == .hookFinished { changeTurn() }
+            if event.name == .hookStarted || event.name == .hookFinished { agent.wakeSoon() }
             // What no run has on record is told here, or nowhere.
             if let words = event.note, event.isOffRecord { environment.log("\(escaped(session)): \(words)") }
         }
-        needs.progress = { [self] in if note($0) { changeTurn() } }
+        needs.progress = { [self] in if note($0) { agent.wakeSoon() } }
         return needs
     }
-
-    /// When a hook starts or ends, and when the run only waits for a time, other runs may start, or no longer may.
-    private func changeTurn() { Task { await agent.wake() } }
 
     /// Raises the launch limiter when a hook starts and no client follows: the runs that the hook enqueues will wait.
     private func raiseLimiter() {

@@ -57,9 +57,9 @@ def build(directory):
 # What has been broken once, by the function that made the call, as nm(1) names it: tried first in each sample.
 ONCE_BROKEN = (
     # An index that could not be looked at passed for none, and what earlier pulls had installed was never removed.
-    ("update", "newfstatat", "EIO", "9StatIndexV9readBytes"),
+    ("update", "newfstatat", "EIO", "9StatIndexV7examine"),
     # That an open file is not there passed for the same.
-    ("update", "newfstatat", "ENOENT", "9StatIndexV9readBytes"),
+    ("update", "newfstatat", "ENOENT", "9StatIndexV7examine"),
     ("update", "pread64", "EIO", "9StatIndexV4load"),
     # What had begun as directories that change places was begun again with links.
     ("atomic-first", "renameat", "EPERM", "8TreeHomeC6gather"),

@@ -27,6 +27,15 @@ struct DockerLogins: Sendable {
         (variables, programs, self.isStopped) = (host.variables, host.variable("PATH") ?? "", isStopped)
     }
 
+    private struct Configuration: Decodable {
+        struct Entry: Decodable {
+            var auth, username, password, identitytoken: String?
+        }
+        var auths: [String: Entry]?
+        var credHelpers: [String: String]?
+        var credsStore: String?
+    }
+
     private static let longest = 1 << 20
     /// The longest time of a helper.
     private static let patience = Duration.seconds(20)
@@ -45,36 +54,35 @@ struct DockerLogins: Sendable {
         func failed(_ reason: String, _ code: PluginError.Code = .refused) -> PluginError {
             PluginError(plugin: "registry", code: code, message: "\(escaped(path)): \(reason)")
         }
-        let bytes: [UInt8]
-        do throws(FileError) {
+        let configuration: Configuration
+        do {
             // The file may name programs that are run.
             try checkUnchangeable(path)
-            bytes = try readFile(path, trust: .input, limit: Self.longest)
-        } catch {
+            let bytes = try readFile(path, trust: .input, limit: Self.longest)
+            configuration = try JSONDecoder().decode(Configuration.self, from: Data(bytes))
+        } catch let error as FileError {
             // These errors persist.
             let isLasting = error.cause == .noPermission || error.code == .fileTooLarge
             throw failed(error.reason, isLasting ? .refused : .unavailable)
-        }
-        guard let configuration = bytes.withUnsafeBytes({ JSONParser.parse($0) }), configuration.object != nil else {
+        } catch {
             throw failed("it is not a configuration of docker or podman")
         }
         let isHub = registry == "registry-1.docker.io"
         let names: Set = isHub ? ["docker.io", "index.docker.io", registry] : [registry]
         func isMeant(_ key: String) -> Bool { names.contains(Self.host(key)) }
-        let helpers = configuration["credHelpers"]?.object ?? [:]
-        let helper = helpers.first { isMeant($0.key) }?.value ?? configuration["credsStore"]
-        if let helper = helper?.string, !helper.isEmpty,
+        let helper = configuration.credHelpers?.first { isMeant($0.key) }?.value ?? configuration.credsStore
+        if let helper, !helper.isEmpty,
             let login = try ask(helper, about: isHub ? "https://index.docker.io/v1/" : registry)
         {
             return login
         }
-        let entries = (configuration["auths"]?.object ?? [:]).filter { isMeant($0.key) }.sorted { $0.key < $1.key }
+        let entries = (configuration.auths ?? [:]).filter { isMeant($0.key) }.sorted { $0.key < $1.key }
         for (_, entry) in entries {
-            if let token = entry["identitytoken"]?.string, !token.isEmpty { return .identity(token: token) }
-            if let user = entry["username"]?.string, let password = entry["password"]?.string, !user.isEmpty {
+            if let token = entry.identitytoken, !token.isEmpty { return .identity(token: token) }
+            if let user = entry.username, let password = entry.password, !user.isEmpty {
                 return .password(user: user, password: password)
             }
-            guard let text = entry["auth"]?.string, !text.isEmpty else { continue }
+            guard let text = entry.auth, !text.isEmpty else { continue }
             guard let data = Data(base64Encoded: text), let colon = data.firstIndex(of: UInt8(ascii: ":")) else {
                 throw failed("its entry for \(escaped(registry)) is not a user name and password")
             }
