@@ -278,7 +278,7 @@ final class OutputDirectory {
         if let code = setMode(file.raw, mode) ?? synchronize(file.raw) {
             throw FileError(step: "sync", path: name, code: code)
         }
-        if let code = renameEntry(temporary, in: directory, to: name, in: directory) {
+        if let code = Self.rename(file.raw, temporary, to: name, in: directory) {
             throw FileError(step: "replace", path: name, code: code)
         }
     }
@@ -346,8 +346,19 @@ final class OutputDirectory {
     /// Puts both forms of the newest manifest in place.
     func putManifest(_ text: [UInt8], frame: [UInt8]) throws(PublishError) {
         if let home { return try home.putManifest(text, frame: frame) }
-        try put(frame, "manifest.json.zst", in: .top)
-        try put(text, "manifest.json", in: .top)
+        // Both are written before either has its name: a full disk changes neither.
+        let (compressed, plain) = (try makeTemporary(.top), try makeTemporary(.top))
+        for (file, bytes) in [(compressed, frame), (plain, text)] {
+            if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) })
+                ?? setMode(file.descriptor.raw, 0o644)
+            {
+                throw .writing(file.shown, "write", code: code)
+            }
+            try sync(file)
+        }
+        try rename(compressed, to: "manifest.json.zst")
+        try rename(plain, to: "manifest.json")
+        try syncNames(.top)
     }
 
     // MARK: Files
@@ -467,12 +478,21 @@ final class OutputDirectory {
 
     private func rename(_ file: TemporaryFile, to name: String) throws(PublishError) {
         let directory = descriptor(file.folder)
-        guard let code = renameEntry(file.name, in: directory, to: name, in: directory) else { return }
-        // An error does not always mean that nothing was done: over NFS, the answer to a request that succeeded can be
-        // lost.
-        guard case .success(let found?) = status(directory, name), let own = status(file.descriptor.raw),
+        if let code = Self.rename(file.descriptor.raw, file.name, to: name, in: directory) {
+            throw .writing(display(file.folder, name), "rename to", code: code)
+        }
+    }
+
+    /// Renames an open file. An error does not always mean that nothing was done: over NFS, the answer to a request that
+    /// succeeded can be lost.
+    ///
+    /// - Returns: Why it does not have the new name.
+    private static func rename(_ file: Int32, _ former: String, to name: String, in directory: Int32) -> Errno? {
+        guard let code = renameEntry(former, in: directory, to: name, in: directory) else { return nil }
+        guard case .success(let found?) = status(directory, name), let own = status(file),
             (found.device, found.inode) == (own.device, own.inode)
-        else { throw .writing(display(file.folder, name), "rename to", code: code) }
+        else { return code }
+        return nil
     }
 
     func discard(_ file: TemporaryFile) {
