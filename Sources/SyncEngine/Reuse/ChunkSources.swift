@@ -184,7 +184,12 @@ final class ChunkFile: Sendable {
 
     /// Calls `body` with a descriptor of the file; `nil` if it cannot be opened.
     func withDescriptor<R>(_ reader: ChunkReader, _ body: (Int32) -> R) -> R? {
-        guard let opened = kept ?? reader.open(local) else { return nil }
+        withDescriptor(opening: reader.open, body)
+    }
+
+    /// - Parameter open: Opens the file if it does not stay open.
+    func withDescriptor<R>(opening open: (ChunkSources.LocalFile) -> SharedDescriptor?, _ body: (Int32) -> R) -> R? {
+        guard let opened = kept ?? open(local) else { return nil }
         return withExtendedLifetime(opened) { body(opened.raw) }
     }
 }
@@ -194,6 +199,15 @@ extension Directories {
     func openFile(_ path: UnsafeBufferPointer<UInt8>) -> SharedDescriptor? {
         // On a failure, its chunks are fetched.
         (try? withLeaf(of: path, openShared)) ?? nil
+    }
+
+    /// Opens a file for reading, never through a link; `nil` on failure.
+    func open(_ local: ChunkSources.LocalFile, _ index: StatIndex, _ staging: Staging?) -> SharedDescriptor? {
+        switch local {
+        case .indexed(let entry): index.withPath(entry, openFile)
+        case .named(let path): (try? withLeaf(of: path, openShared)) ?? nil
+        case .staged(let file): SharedDescriptor(staging?.open(file))
+        }
     }
 }
 
@@ -210,24 +224,21 @@ final class ChunkReader {
     var hasher: SHA256Hasher
     let buffer: UnsafeMutableRawBufferPointer
 
+    /// - Parameter bufferSize: **Bytes** read at once.
     /// - Throws: ``DigestError`` if out of memory: nothing is then reused.
-    init(_ index: StatIndex, _ destination: Destination, _ staging: Staging?) throws(DigestError) {
+    init(
+        _ index: StatIndex, _ destination: Destination, _ staging: Staging?, bufferSize: Int = 1 << 20
+    ) throws(DigestError) {
         hasher = try SHA256Hasher()
         (self.index, self.destination, self.staging) = (index, destination, staging)
         directories = Directories(destination)
-        buffer = .allocate(byteCount: 1 << 20, alignment: 4096)
+        buffer = .allocate(byteCount: bufferSize, alignment: 4096)
     }
 
     deinit { buffer.deallocate() }
 
     /// Opens a file for reading, never through a link; `nil` on failure.
-    func open(_ local: ChunkSources.LocalFile) -> SharedDescriptor? {
-        switch local {
-        case .indexed(let entry): index.withPath(entry, directories.openFile)
-        case .named(let path): (try? directories.withLeaf(of: path, openShared)) ?? nil
-        case .staged(let file): SharedDescriptor(staging?.open(file))
-        }
-    }
+    func open(_ local: ChunkSources.LocalFile) -> SharedDescriptor? { directories.open(local, index, staging) }
 
     /// The SHA-256 of a part of a file; `nil` if it could not be read to its end.
     func digest(of file: Int32, _ range: Range<UInt64>) -> SHA256Digest? {

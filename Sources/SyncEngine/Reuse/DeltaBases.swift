@@ -82,9 +82,11 @@ struct DeltaBases: Sendable {
     ///
     /// - Returns: Whether all of `target`, which has the length of the base, was read.
     func read(_ delta: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
-        guard let file = files[delta], let reader = try? ChunkReader(index, destination, nil) else { return false }
+        guard let file = files[delta] else { return false }
         let start = manifest.files.delta(at: delta).base.lowerBound
-        let count = file.withDescriptor(reader) { raw in readFully(raw, into: target, at: start) }
+        let count = file.withDescriptor(opening: { Directories(destination).open($0, index, nil) }) {
+            readFully($0, into: target, at: start)
+        }
         return count == target.count
     }
 }

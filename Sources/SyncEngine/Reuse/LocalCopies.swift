@@ -15,7 +15,8 @@ extension RunContext {
         guard !candidates.isEmpty else { return ([], 0) }
         let done = concurrently(
             over: candidates.count, threads: environment.workers, name: "reuse",
-            isStopped: { isStopped }, by: { lane in (try ChunkReader(index, destination, staging), lane) }
+            isStopped: { isStopped },
+            by: { lane in (try ChunkReader(index, destination, staging, bufferSize: 256 << 10), lane) }
         ) { worker, place -> Int? in
             let (row, source) = candidates[place]
             let staged =
