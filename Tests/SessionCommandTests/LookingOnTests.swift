@@ -30,6 +30,41 @@ struct LookingOnTests {
         #expect(try Tool(try Scratch()).run(["hooks", "list", "nosuch"]).status == 66)
     }
 
+    @Test("status --tasks tells a manifest that cannot be opened from one that is no longer kept")
+    func closedManifests() throws {
+        let set = try ServedSet()
+        let home = set.scratch.path + "/home"
+        let manifests = home + "/state/syncagent/manifests"
+        try FileManager.default.createDirectory(atPath: home, withIntermediateDirectories: true)
+        // Nothing is closed to root.
+        let isRoot = geteuid() == 0
+        try #require(!isRoot || chown(home, 4242, 4242) == 0)
+        func run(_ arguments: String...) throws -> Tool.Outcome {
+            let process = set.tool.process(arguments, environment: ["HOME": home, "XDG_STATE_HOME": home + "/state"])
+            if isRoot {
+                process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
+                process.arguments = ["--reuid=4242", "--regid=4242", "--clear-groups", Tool.url.path] + arguments
+            }
+            return try set.tool.run(process)
+        }
+        let pull = try run("pull", set.url, "--into", home + "/tower")
+        #expect(pull.status == 0, "\(pull.error)")
+        let kept = try FileManager.default.contentsOfDirectory(atPath: manifests).first { !$0.hasSuffix(".head") }
+        let manifest = manifests + "/" + (try #require(kept))
+        for closed in [manifests, manifest] {
+            #expect(chmod(closed, 0) == 0)
+            let outcome = try run("status", "--tasks")
+            #expect(outcome.status == 73, "\(outcome.error)")
+            #expect(outcome.error.contains("cannot open \(closed): Permission denied"), "\(outcome.error)")
+            #expect(outcome.error.contains("able to read everything in \(manifests)"), "\(outcome.error)")
+            #expect(chmod(closed, 0o700) == 0)
+        }
+        #expect(try run("status", "--tasks").output.contains("a.txt"))
+        try FileManager.default.removeItem(atPath: manifests)
+        let gone = try run("status", "--tasks")
+        #expect(gone.status == 66 && gone.error.contains("is no longer kept"), "\(gone.error)")
+    }
+
     /// A program that is looked at while it runs; what it says on standard error goes into a file.
     private struct Onlooker {
         let process: Process

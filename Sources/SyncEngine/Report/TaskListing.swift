@@ -24,7 +24,8 @@ package final class TaskListing: Sendable {
     ///   - requests: The states of the run's transfers, by number.
     ///   - state: Only tasks in this state.
     ///   - glob: Only tasks whose path matches, as in a group of a manifest.
-    /// - Throws: ``EngineError`` with status 66 when the manifest is no longer kept.
+    /// - Throws: ``EngineError`` with status 66 when the manifest is no longer kept, with 73 when the directory where it
+    ///   would be, or the manifest itself, cannot be opened.
     package init(
         _ run: StoredRun, store: SyncStore, stateDirectory: String, requests: [UInt64: Request],
         state: TaskState? = nil, glob: String? = nil
@@ -61,6 +62,18 @@ package final class TaskListing: Sendable {
         do throws(EngineError) {
             return try source.recorded(run.manifest, location: run.location, isPublic: nil).decode()
         } catch {
+            let directory = stateDirectory + "/manifests"
+            do throws(FileError) {
+                _ = try ifPresent(openPrivateDirectory(directory, create: false))
+                _ = try cache.hasBody(run.manifest)
+            } catch {
+                // What cannot be opened may well be kept.
+                let remedy = "; this user has to be able to read everything in \(escaped(directory))"
+                let what = "the names of the files of run \(run.identifier) are unknown: "
+                var failure = EngineError(cannotUse: error, what)
+                failure.message += remedy
+                throw failure
+            }
             throw EngineError(
                 .noInput,
                 "the manifest of run \(run.identifier) is no longer kept, so the names of its files are unknown; "
