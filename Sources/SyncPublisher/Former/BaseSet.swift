@@ -126,19 +126,25 @@ struct BaseSet {
         } else if let base = place.served, try place.output.home?.take(pack, from: base) == true {
             packs[index].urls = [options.packURLPrefix + name]
         } else {
-            // A store must have what its set needs: nobody copies it to where the base is served.
-            if place.output.home != nil { usable[index] = false }
+            if !leavesPacks { usable[index] = false }
             return true
         }
         return false
     }
 
+    /// Whether packs that are not in the output can stay where the base is served, since the output is copied there. A
+    /// store must have what its set needs, and nobody can copy files into a registry.
+    private var leavesPacks: Bool {
+        place.output.home == nil && place.served.map { urlScheme(of: $0.location) != RegistryAddress.scheme } ?? true
+    }
+
     private mutating func warn(ofFar names: [String], _ options: PublishOptions) {
         let isOne = names.count == 1
-        if place.output.home != nil {
+        if !leavesPacks {
             let packs = isOne ? "pack \(names[0]) of the base is" : "\(names.count) packs of the base are"
-            let output = shown(place.output.path)
-            warnings.append("\(packs) not in \(output); \(isOne ? "its" : "their") files are packed again, and sent")
+            let again = isOne ? "its files are packed again" : "their files are packed again"
+            let sent = place.output.home == nil ? "" : ", and sent"
+            warnings.append("\(packs) not in \(shown(place.output.path)); \(again)\(sent)")
             return
         }
         far = names.count

@@ -206,7 +206,7 @@ package struct PublishOptions: Sendable {
         /// output is a store, made again.
         case manifest(String)
         /// A manifest on a server. Packs that are not in the output stay there, or, where the output is a store that
-        /// cannot take them, are made again.
+        /// cannot take them, or the server a registry and the output a directory, are made again.
         case served(ServedBase)
     }
 

@@ -175,6 +175,25 @@ struct RegistryHomeTests {
         try pulled(into: "out")
     }
 
+    @Test("A set in a directory names no pack that only a registry has: what its base has there is packed again")
+    func baseOfDirectory() throws {
+        #expect(try publish("--manifest-parts").status == 0)
+        let first = try run(["publish", "set", "--to", "site", "--base", registry.location(":v1")])
+        #expect(first.status == 0, "\(first.error)")
+        #expect(first.error.contains("packed again") && !first.error.contains("must stay"), "\(first.error)")
+        func pulled() throws {
+            let outcome = try run(["pull", "site/manifest.json", "--into", "near", "--prune"])
+            #expect(outcome.status == 0, "\(outcome.error)")
+            for path in files.keys { #expect(try bytes("near/\(path)") == bytes("set/\(path)"), "\(path)") }
+        }
+        try pulled()
+        // What is here by now is used.
+        try write(Array("new".utf8), "README.md")
+        let second = try run(["publish", "set", "--to", "site", "--base", registry.location(":v1")])
+        #expect(second.status == 0, "\(second.error)")
+        try pulled()
+    }
+
     @Test("One token is for both repositories of a mount; where there is none for both, everything is sent")
     func mountTokens() throws {
         registry.change { $0.access = .token(user: "ann", password: "secret") }
