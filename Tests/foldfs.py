@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A filesystem that takes names for one which differ only in case, as vfat, APFS and an ext4 directory with +F do.
 
-    Tests/foldfs.py SOURCE MOUNTPOINT [own-inodes] [no-modes]
+    Tests/foldfs.py SOURCE MOUNTPOINT [own-inodes] [no-modes] [lost-renames]
 
 Shows the directory SOURCE below MOUNTPOINT until it is unmounted. With own-inodes, each spelling of a name has a number of
 its own, as on exFAT by FUSE and on CIFS without those of the server. With no-modes, chmod(2) succeeds without effect: every
-file has mode 0755, as where vfat is mounted with "quiet". For tests on kernels that mount no such filesystem; it needs root,
-/dev/fuse and python3-fusepy.
+file has mode 0755, as where vfat is mounted with "quiet". With lost-renames, each rename(2) of a file is done and reports an
+error, as over NFS where the answer is lost. For tests on kernels that mount no such filesystem; it needs root, /dev/fuse and
+python3-fusepy.
 """
 import errno
 import os
@@ -25,6 +26,10 @@ class Folding(fuse.Operations):
     def __init__(self, source, options):
         self.source = source
         self.has_modes = "no-modes" not in options
+        self.loses_renames = "lost-renames" in options
+        # Files that the kernel still knows by their former names, since their renames were reported as failed: for its next
+        # look at the open file.
+        self.renamed = {}
 
     def place(self, path):
         """Where a path is: each component as it was first written."""
@@ -39,7 +44,7 @@ class Folding(fuse.Operations):
 
     def getattr(self, path, handle=None):
         try:
-            found = os.lstat(self.place(path))
+            found = os.lstat(self.renamed.pop(path, None) or self.place(path))
         except OSError as error:
             raise fuse.FuseOSError(error.errno) from error
         names = ["mode", "nlink", "size", "uid", "gid", "ino", "dev"]
@@ -67,7 +72,12 @@ class Folding(fuse.Operations):
         os.symlink(target, self.place(path))
 
     def rename(self, old, new):
-        os.rename(self.place(old), self.place(new))
+        target = self.place(new)
+        os.rename(self.place(old), target)
+        # The library renames what is removed while it is open.
+        if self.loses_renames and not os.path.isdir(target) and ".fuse_hidden" not in new:
+            self.renamed[old] = target
+            raise fuse.FuseOSError(errno.EIO)
 
     def link(self, path, source):
         os.link(self.place(source), self.place(path))
@@ -116,7 +126,7 @@ class Folding(fuse.Operations):
 
 if __name__ == "__main__":
     options = set(sys.argv[3:])
-    if len(sys.argv) < 3 or options - {"own-inodes", "no-modes"}:
+    if len(sys.argv) < 3 or options - {"own-inodes", "no-modes", "lost-renames"}:
         sys.exit(__doc__)
     fuse.FUSE(
         Folding(os.path.realpath(sys.argv[1]), options), sys.argv[2], foreground=True, nothreads=True,

@@ -229,7 +229,7 @@ final class OutputDirectory {
             let temporary = "\(Self.prefix)0\(Self.suffix)"
             removeFile(temporary, in: directory)
             if isOurs(file.raw), addName(temporary, in: directory, toOpen: file.raw) == nil {
-                if let code = renameEntry(temporary, in: directory, to: name, in: directory) {
+                if let code = Self.rename(file.raw, temporary, to: name, in: directory) {
                     throw FileError(step: "rename to", path: name, code: code)
                 }
                 // If both are names of one file, rename(2) does nothing.
@@ -346,18 +346,24 @@ final class OutputDirectory {
     /// Puts both forms of the newest manifest in place.
     func putManifest(_ text: [UInt8], frame: [UInt8]) throws(PublishError) {
         if let home { return try home.putManifest(text, frame: frame) }
-        // Both are written before either has its name: a full disk changes neither.
-        let (compressed, plain) = (try makeTemporary(.top), try makeTemporary(.top))
-        for (file, bytes) in [(compressed, frame), (plain, text)] {
-            if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) })
-                ?? setMode(file.descriptor.raw, 0o644)
-            {
-                throw .writing(file.shown, "write", code: code)
+        do throws(PublishError) {
+            // Both are written before either has its name: a full disk changes neither.
+            let files = [
+                (try makeTemporary(.top), frame, "manifest.json.zst"), (try makeTemporary(.top), text, "manifest.json"),
+            ]
+            for (file, bytes, name) in files {
+                if let code = bytes.withUnsafeBytes({ writeAll($0, to: file.descriptor.raw, at: 0) })
+                    ?? setMode(file.descriptor.raw, 0o644)
+                {
+                    throw .writing(display(.top, name), "write", code: code)
+                }
+                try sync(file)
             }
-            try sync(file)
+            for (file, _, name) in files { try rename(file, to: name) }
+        } catch {
+            removeTemporaries(descriptor(.top))
+            throw error
         }
-        try rename(compressed, to: "manifest.json.zst")
-        try rename(plain, to: "manifest.json")
         try syncNames(.top)
     }
 

@@ -47,6 +47,33 @@ struct PublishTests {
         #expect((last["packs"] as? [String: Int])?["reused"] == 1)
     }
 
+    @Test("A disk that is full when the default channel moves changes neither form of the manifest, and leaves nothing")
+    func fullAtMove() throws {
+        let scratch = try Scratch()
+        // The text has 300 KiB, and its frame a hundredth of that.
+        for number in 0..<2_000 { try scratch.write(Data(), to: "in/a-name-that-takes-some-room-\(number)") }
+        let publish = ["publish", "in", "--to", "out", "--project", "com.example.tower", "--channel"]
+        #expect(try Tool(scratch).run(publish + ["default"]).status == 0)
+        try scratch.write(Data("new".utf8), to: "in/new")
+        #expect(try Tool(scratch).run(publish + ["beta"]).status == 0)
+        func manifests() throws -> [String: Data] {
+            try Self.files(scratch, below: "out").filter { !$0.key.contains("/") }
+        }
+        let before = try manifests()
+        #expect(Set(before.keys) == ["manifest.json", "manifest.json.zst"])
+        let move = Tool(scratch).process(["channel", "set", "out", "default", "beta"])
+        let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\""
+        move.arguments = ["-c", script, Tool.url.path] + (move.arguments ?? [])
+        move.executableURL = URL(fileURLWithPath: "/bin/sh")
+        let full = try Tool(scratch).run(move)
+        #expect(full.status == 74, "\(full.error)")
+        #expect(full.error.contains("cannot write out/manifest.json: File too large"), "\(full.error)")
+        #expect(try manifests() == before)
+        let moved = try Tool(scratch).run(["channel", "set", "out", "default", "beta"])
+        #expect(moved.status == 0, "\(moved.error)")
+        #expect(try manifests()["manifest.json"] != before["manifest.json"])
+    }
+
     @Test("SOURCE_DATE_EPOCH fixes the time, so that equal input gives equal output anywhere")
     func reproducible() throws {
         let scratch = try Scratch()
