@@ -8,14 +8,18 @@ import Testing
 struct ReportTests {
     private static let curl = ["/usr/bin/curl", "/bin/curl"].first { FileManager.default.isExecutableFile(atPath: $0) }
 
-    @Test("Without any session there is nothing to tell, and nothing is made")
+    @Test("Without any session there is nothing to tell, and no state is made; the page of metrics is valid")
     func nothing() throws {
         let scratch = try Scratch()
         let tool = Tool(scratch)
         let report = try tool.run(["report"])
         #expect(report.status == 0 && report.output.contains("no sessions"), "\(report.error)")
         #expect(try tool.run(["report", "tower"]).status == 66)
-        #expect(try tool.run(["metrics"]).status == 0)
+        let metrics = try tool.run(["metrics"])
+        #expect(metrics.status == 0 && metrics.output.contains("\nsyncagent_sessions 0\n"), "\(metrics.error)")
+        let file = try tool.run(["metrics", "--textfile", "m.prom"])
+        #expect(file.status == 0, "\(file.error)")
+        #expect(try String(contentsOfFile: scratch.path + "/m.prom", encoding: .utf8) == metrics.output)
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/.local"))
     }
 

@@ -33,12 +33,10 @@ struct MetricsCommand: AsyncParsableCommand {
         let state = try StateAccess(output: output)
         let store = try state.existingStore()
         guard let textfile else {
-            guard let store else { return output.message(StateAccess.noSessions.message) }
             let text = try MetricsFile.text(store)
             // `line` adds a newline itself.
             return output.line(text.hasSuffix("\n") ? String(text.dropLast()) : text)
         }
-        guard let store else { throw StateAccess.noSessions }
         try MetricsFile(path: textfile).write(store)
     }
 }
@@ -50,7 +48,8 @@ struct MetricsFile: Sendable {
     /// node_exporter ignores all other names.
     static func isName(_ path: String) -> Bool { path.hasSuffix(".prom") && !path.hasSuffix("/.prom") }
 
-    static func text(_ store: SyncStore) throws(CommandFailure) -> String {
+    /// - Parameter store: `nil` where there is no state yet.
+    static func text(_ store: SyncStore?) throws(CommandFailure) -> String {
         let schedules = ReportSchedules(now: SystemTime.milliseconds())
         return try translating(
             metricsText(
@@ -81,6 +80,6 @@ struct MetricsFile: Sendable {
         keepAfterTry(nil, store)
     }
 
-    /// Replaces the file with the store's current metrics.
-    func write(_ store: SyncStore) throws(CommandFailure) { try replaceFile(path, by: Self.text(store)) }
+    /// Replaces the file with the store's current metrics; `nil` where there is no state yet.
+    func write(_ store: SyncStore?) throws(CommandFailure) { try replaceFile(path, by: Self.text(store)) }
 }
