@@ -125,6 +125,30 @@ struct ReleaseTests {
         #expect(nothing?.exitStatus == .noInput)
     }
 
+    @Test("In a set that is published where it stands, its own files are not called damaged releases or channels")
+    func looksLikeOurs() throws {
+        let nights = try Nights()
+        let own = [
+            "channels/beta.json.zst", "channels/7.json.zst", "channels/index.json", "trust/beta.fresh",
+            "manifests/\(String(repeating: "a", count: 64)).json.zst",
+        ]
+        // An empty file has no URL.
+        for path in own { try nights.set.root.write(path == own[0] ? "" : "mine", to: "in/\(path)") }
+        let (place, now) = (TargetPlace.directory(nights.set.root.path("in")), nights.now)
+        try nights.set.publish {
+            ($0.output, $0.isLoose, $0.permits) = ($0.directory, true, .unsigned)
+        }
+        let list = try ReleaseList(place)
+        #expect(list.warnings.isEmpty && list.entries.map(\.revision) == [1], "\(list.warnings)")
+        #expect(try Channels(place, isReadOnly: true).list().map(\.revision) == [1])
+        let pruned = #expect(throws: PublishError.self) { try Prune(keep: 1, now: now).run(place) }
+        #expect(pruned?.exitStatus == .usage && pruned?.summary.contains("loose set") == true)
+        // What was not published is called so.
+        let stray = "channels/stable.json.zst"
+        try nights.set.root.write("whose?", to: "in/\(stray)")
+        #expect(try ReleaseList(place).warnings.count == 1)
+    }
+
     @Test("The newest N stay whole, what only older ones need goes, and nothing that is named is missing")
     func prune() throws {
         var nights = try Nights()

@@ -18,6 +18,7 @@ struct ReleaseNames {
     private(set) var faults: [PublishError] = []
 
     private let target: OutputDirectory
+    private lazy var looseFiles = target.looseFiles()
     /// The manifests that are known so far, by ``StoredObject/tag`` of their files.
     private(set) var known: [String: SHA256Digest]
 
@@ -57,15 +58,21 @@ struct ReleaseNames {
         }
         guard let text = found else {
             try target.home?.checkReach()
-            faults.append(
-                .invalid(
-                    "\(shown(target.display(folder, name))) cannot be read, or is damaged",
-                    "restore it, or remove it if nobody uses it"))
+            refuse(folder, name)
             return nil
         }
         let digest = try calling { try sha256(text) }
         known[object.tag] = digest
         return digest
+    }
+
+    /// Notes a damaged file as a fault, unless it is a file of the set, which only looks like one of a publish.
+    private mutating func refuse(_ folder: OutputDirectory.Folder, _ name: String) {
+        guard !looseFiles.contains(percentEncoded(bytes: folder.path(name).utf8)) else { return }
+        faults.append(
+            .invalid(
+                "\(shown(target.display(folder, name))) cannot be read, or is damaged",
+                "restore it, or remove it if nobody uses it"))
     }
 
     /// Reads what the `fresh` statements name; that of a removed channel names nothing.
@@ -75,10 +82,7 @@ struct ReleaseNames {
         for channel in channels where names.contains(FreshStatement.name(channel)) {
             guard let fresh = try target.word(channel)?.fresh else {
                 try target.home?.checkReach()
-                let name = target.display(.trust, FreshStatement.name(channel))
-                faults.append(
-                    .invalid(
-                        "\(shown(name)) cannot be read, or is damaged", "restore it, or remove it if nobody uses it"))
+                refuse(.trust, FreshStatement.name(channel))
                 continue
             }
             guard !fresh.isRemoved else { continue }

@@ -43,6 +43,7 @@ struct Releases {
     }
 
     let target: OutputDirectory
+    private lazy var looseFiles = target.looseFiles()
     private(set) var all: [Release] = []
     /// Errors of files whose releases, and so the packs that they need, are unknown.
     private(set) var faults: [PublishError] = []
@@ -166,7 +167,9 @@ struct Releases {
         return digest
     }
 
+    /// Notes a damaged file as a fault, unless it is a file of the set, which only looks like one of a publish.
     private mutating func refuse(_ folder: OutputDirectory.Folder, _ name: String) {
+        guard !looseFiles.contains(percentEncoded(bytes: folder.path(name).utf8)) else { return }
         let path = shown(target.display(folder, name))
         if let text = try? target.manifestText(folder, name), OutputDirectory.isInOtherFormat(text) {
             faults.append(.invalid("\(path) is in another version of the format", "use a newer syncagent"))

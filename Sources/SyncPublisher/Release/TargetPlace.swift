@@ -18,6 +18,25 @@ extension OutputDirectory {
         return name.hasSuffix(".zst") ? bytes.flatMap(unframed) : bytes
     }
 
+    /// The URLs of the set's own files, if it is loose: where it is published in their directory, they are relative to it.
+    /// Such a file is no file of a publish, whatever it is called.
+    func looseFiles() -> Set<String> {
+        guard home == nil,
+            let files = try? BasePlace(.top, "manifest.json", of: self).manifest(remedy: "publish again").files
+        else { return [] }
+        var urls: Set<String> = []
+        var empty: [String] = []
+        var isInPlace = false
+        for row in files.indices where files.kind(row) != .link {
+            let path = files.withPath(row) { percentEncoded(bytes: $0) }
+            // An empty file has no URL.
+            if files.urls(row).isEmpty { empty.append(path) }
+            isInPlace = isInPlace || files.urls(row).contains(path)
+            urls.formUnion(files.urls(row))
+        }
+        return isInPlace ? urls.union(empty) : urls
+    }
+
     /// The published fresh statement of a channel, its signatures not verified; `nil` if there is none, or it is
     /// damaged.
     func word(_ channel: String?) throws(PublishError) -> (statement: SignedStatement, fresh: FreshStatement)? {

@@ -36,7 +36,12 @@ package struct Channels {
     package func list() throws(PublishError) -> [(channel: String?, revision: UInt64)] {
         var list: [(channel: String?, revision: UInt64)] = []
         if let revision = try ofDefault() { list.append((nil, revision)) }
-        let named = try index()?.channels.sorted { $0.key < $1.key } ?? []
+        let named: [(key: String, value: UInt64)]
+        do throws(PublishError) { named = try index()?.channels.sorted { $0.key < $1.key } ?? [] } catch {
+            // A file of the set may be called as the list is.
+            guard output.looseFiles().contains(OutputDirectory.Folder.channels.path(Self.index)) else { throw error }
+            named = []
+        }
         for (name, revision) in named {
             var isThere = try output.size(.channels, "\(name).json.zst") != nil
             if !isThere { isThere = try output.word(name)?.fresh.isRemoved == false }
