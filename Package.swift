@@ -186,7 +186,7 @@ let package = Package(
             "SyncKit",
             [
                 "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
-                "SyncTransfer", "SyncSchedule", "SyncStore",
+                "SyncTransfer", "SyncSchedule", "SyncStore", "SyncContent",
             ]),
         tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncAgent", "SyncModel", "SyncPlugins"]),
         // The examples of SyncKit, so that what they show compiles.

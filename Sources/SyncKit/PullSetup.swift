@@ -1,6 +1,7 @@
 import Foundation
 import SyncAgent
 import SyncAssembly
+import SyncContent
 import SyncEngine
 import SyncManifest
 import SyncModel
@@ -188,12 +189,20 @@ struct PullSetup {
             let isPlain = (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || byte == 0x2E
             return isPlain ? String(UnicodeScalar(byte)) : "_\(byte)"
         }.joined()
-        let path = "\(state)/entries/\(name.prefix(200)).json"
+        // A file's name has at most 255 bytes; no other name has a `-`.
+        let file = name.utf8.count <= 200 ? name : "sha256-\(try digest(of: project))"
+        let path = "\(state)/entries/\(file).json"
         do throws(FileError) {
             try makeDirectories(state + "/entries", mode: 0o700)
             try entries.writeManifest(of: project, to: path)
         } catch { throw Sync.Failure(.ioError, "\(escaped(path)): \(error.reason)") }
         return path
+    }
+
+    private static func digest(of project: String) throws(Sync.Failure) -> SHA256Digest {
+        do throws(DigestError) { return try sha256(Array(project.utf8)) } catch {
+            throw Sync.Failure(.internalError, "\(error)")
+        }
     }
 
     private static func absolute(_ path: String) throws(Sync.Failure) -> String {

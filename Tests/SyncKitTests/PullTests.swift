@@ -326,6 +326,24 @@ struct PullTests {
         #expect(scene.tree.bytes("sheets/c.txt") == scene.root.read("tower/sheets/c.txt"))
     }
 
+    @Test("Lists of files of projects with long names are kept apart, also where the names begin alike")
+    func longNames() async throws {
+        let scene = try KitScene()
+        scene.server.serve(ServedObject(Array("one".utf8)), at: "/one")
+        let digest = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
+        let entry = Sync.Entry(path: "one", size: 3, sha256: digest, urls: [scene.server.url("/one")])
+        let projects = ["one", "two"].map { String(repeating: "a", count: 200) + $0 }
+        for project in projects {
+            let pull = Sync.pull([entry], project: project, into: scene.root.path(project), options: scene.options)
+            for try await _ in pull {}
+        }
+        let lists = try FileManager.default.contentsOfDirectory(atPath: scene.root.path("state/entries")).map {
+            String(decoding: scene.root.read("state/entries/\($0)") ?? [], as: UTF8.self)
+        }
+        #expect(lists.count == 2)
+        for project in projects { #expect(lists.contains { $0.contains(project) }) }
+    }
+
     /// Blocks until somebody says otherwise.
     private struct Gate: Condition {
         let name = "gate"
