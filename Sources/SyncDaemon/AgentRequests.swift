@@ -80,7 +80,10 @@ extension Agent: AgentControl {
             else { return nil }
             var request = run.recipe
             request.destination = place
-            request.hooks = try store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
+            // The newest manifest says itself which hooks it names.
+            let named = Set(run.facts.namedHooks ?? [])
+            let hooks = try store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
+            request.hooks = hooks.filter { !named.contains($0) }
             // Starts at once, for a person: earlier start times and conditions no longer apply.
             (request.notBefore, request.conditions, request.origin) = (nil, RunConditions(), .interactive)
             return request

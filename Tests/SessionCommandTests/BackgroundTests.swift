@@ -62,6 +62,33 @@ struct BackgroundTests {
         #expect(wait.status == 0, "\(wait.error)")
     }
 
+    @Test("resume after a failure calls the hooks that were asked for, and of the manifest's those of the newest one")
+    func resumedHooks() throws {
+        let background = try BackgroundSet()
+        let set = background.published
+        for name in ["asked", "named"] { try set.script(name, "echo \(name) $SYNCAGENT_RESULT >> ../calls") }
+        let config = "{hooks: {index: {program: '\(set.scratch.path)/named'}}}"
+        try set.scratch.write(Data(config.utf8), to: "config.json")
+        func publish(_ arguments: String...) throws {
+            let outcome = try set.tool.run(["publish", "assets", "--to", "site"] + arguments)
+            #expect(outcome.status == 0, "\(outcome.error)")
+        }
+        try publish("--group-hook", "sheets=index", "--group", "sheets=sheets/**")
+        let (packs, away) = (set.scratch.path + "/site/packs", set.scratch.path + "/away")
+        try FileManager.default.moveItem(atPath: packs, toPath: away)
+        let pull = try set.pull("--config", "config.json", "--hook", "./asked")
+        #expect(pull.status == 2, "\(pull.error)")
+        let calls = try set.text("calls").split(separator: "\n").sorted()
+        #expect(calls == ["asked failed", "named failed"])
+        // The newest one names no hook, and has not even the group.
+        try FileManager.default.moveItem(atPath: away, toPath: packs)
+        try publish("--no-groups")
+        #expect(try set.tool.run(["resume"]).status == 0)
+        let wait = try set.tool.run(["wait", "--timeout", "60s"])
+        #expect(wait.status == 0, "\(wait.error)")
+        #expect(try set.text("calls").split(separator: "\n").sorted() == ["asked failed", "asked ok", "named failed"])
+    }
+
     @Test("A condition's plugin gets the settings that the configuration has now, from an agent that runs already")
     func conditionSettings() throws {
         let background = try BackgroundSet()

@@ -130,6 +130,7 @@ struct PullRun {
         if recorded == nil, recipe.piece == nil {
             let found = NamedHooks(manifest, recipe, environment.namedHooks)
             recipe.hooks += found.specifications
+            facts.namedHooks = found.specifications.isEmpty ? nil : found.specifications
             named = found
         }
         try recipe.requireGroups(of: manifest)

@@ -52,6 +52,7 @@ extension PullEngine {
         var facts = found.facts
         (facts.revision, facts.source) = (manifest.revision, facts.source ?? manifest.source)
         facts.userData = recipe.userData?.text ?? manifest.userData
+        facts.namedHooks = named.specifications.isEmpty ? nil : named.specifications
         let taking = Set(groups)
         if let hook = recipe.hooks.first(where: { !taking.contains($0.group) }) {
             let group = escaped(hook.group)
