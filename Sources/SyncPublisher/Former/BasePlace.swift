@@ -100,7 +100,9 @@ struct BasePlace {
 
     /// The manifest as its parts' outlines give it: of each digest only the ``SHA256Digest/head`` is known. `nil` if it
     /// is not in parts that all have an outline that can be read.
-    func outlined() -> Manifest? {
+    ///
+    /// - Parameter damaged: Gets the parts with an outline that was fetched and is not what the manifest says.
+    func outlined(damaged: inout Set<Int>) -> Manifest? {
         guard var assembly = try? root(remedy: ""), !assembly.parts.isEmpty,
             assembly.parts.allSatisfy({ !$0.outline.isEmpty }), (try? assembly.checkTotals()) != nil
         else { return nil }
@@ -108,14 +110,24 @@ struct BasePlace {
         let bytes = outlines.reduce(UInt64(0)) { $0.saturatingAdd(max($1.blob.rawLength, $1.blob.storedLength)) }
         guard bytes <= UInt64(ManifestLimits.standard.manifestBytes) else { return nil }
         holdNeeded(outlines, assembly.packs)
-        for part in assembly.parts {
-            let text = text(ofOutline: part, assembly.packs) { head, _ in
+        let (parts, packs) = (assembly.parts, assembly.packs)
+        for (index, part) in parts.enumerated() {
+            let text = text(ofOutline: part, packs) { head, _ in
                 head == SHA256Digest.ofNothing.head ? .ofNothing : nil
             }
-            guard let bytes = text?.bytes, (try? bytes.withUnsafeBytes { try assembly.add($0) }) != nil else {
-                return nil
+            guard let bytes = text?.bytes else {
+                let isHeld = part.outline.map(\.blob).allSatisfy { blob in
+                    ranges?.held(packs[Int(blob.pack)].sha256, blob.range) != nil
+                }
+                guard isHeld else { return nil }
+                damaged.insert(index)
+                continue
             }
+            // All damaged ones are found at once.
+            guard damaged.isEmpty else { continue }
+            guard (try? bytes.withUnsafeBytes { try assembly.add($0) }) != nil else { return nil }
         }
+        guard damaged.isEmpty else { return nil }
         return try? assembly.finish()
     }
 

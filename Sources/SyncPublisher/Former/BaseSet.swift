@@ -23,6 +23,8 @@ struct BaseSet {
     /// Whether the manifest was read from the outlines of its parts: of its digests only the heads are known until the
     /// tree has been read, and of those that are not in the tree for longer.
     private(set) var isOutlined = false
+    /// The parts with outlines that are damaged, and made again.
+    private(set) var damagedOutlines: Set<Int> = []
     /// Whole digests by their heads, of what the catalogue does not have: of chunked files, and of contents that are
     /// gone from the tree.
     private var digests = [SHA256Digest.ofNothing.head: SHA256Digest.ofNothing]
@@ -50,7 +52,8 @@ struct BaseSet {
             let place =
                 kept.map { BasePlace(.channels, "\($0).json.zst", of: output) }
                 ?? BasePlace(.top, "manifest.json", of: output)
-            if readsOutlines(options, output), case .all = parts, let manifest = place.outlined() {
+            var damaged: Set<Int> = []
+            if readsOutlines(options, output), case .all = parts, let manifest = place.outlined(damaged: &damaged) {
                 var base = try BaseSet(manifest, at: place, options, ownPlace)
                 base.isOutlined = true
                 return base
@@ -60,7 +63,9 @@ struct BaseSet {
                 guard error.remedy == Self.damaged else { throw error }
                 throw PublishError(error.exitStatus, error.summary, details: error.details, output.remedyForDamage())
             }
-            return try BaseSet(manifest, at: place, options, ownPlace)
+            var base = try BaseSet(manifest, at: place, options, ownPlace)
+            base.giveUpOutlines(of: damaged)
+            return base
         case .served(let served): return try BaseSet(served.manifest, at: BasePlace(served, output), options, ownPlace)
         case .manifest(let path):
             let place = try BasePlace(elsewhere: path, output)
@@ -74,6 +79,15 @@ struct BaseSet {
     private static func readsOutlines(_ options: PublishOptions, _ output: OutputDirectory) -> Bool {
         let hasStamps = options.trustsStamps && options.stampCache.map { status(following: $0) != nil } ?? false
         return output.home != nil && !hasStamps
+    }
+
+    /// Has the outlines of parts made again, which are not what the manifest says.
+    private mutating func giveUpOutlines(of parts: Set<Int>) {
+        guard !parts.isEmpty else { return }
+        damagedOutlines = parts
+        let isOne = parts.count == 1
+        let what = isOne ? "the outline of a part is" : "the outlines of \(parts.count) parts are"
+        warnings.append("\(shown(place.path)): \(what) damaged; \(isOne ? "it is" : "they are") made again")
     }
 
     private init(_ manifest: Manifest, at place: BasePlace, _ options: PublishOptions, _ ownPlace: String)

@@ -167,13 +167,15 @@ struct PartMaker: ~Copyable {
         func isUsable(_ texts: [Manifest.OwnBlob]) -> Bool {
             texts.allSatisfy { base?.usable[Int($0.blob.pack)] == true }
         }
-        for part in parts where isUsable(part.chain) {
+        for (index, part) in parts.enumerated() where isUsable(part.chain) {
             // The former texts are stored, too, so a text that comes back is known.
             for (place, text) in part.chain.enumerated() {
                 let isLast = place == part.from.count
+                let isDamaged = base?.damagedOutlines.contains(index) == true
+                let hasOutline = isAway && isLast && isUsable(part.outline) && !isDamaged
                 known[text.digest] = Manifest.Part(
                     text: text, files: 0, from: Array(part.from.prefix(place)),
-                    outline: isAway && isLast && isUsable(part.outline) ? part.outline : [])
+                    outline: hasOutline ? part.outline : [])
             }
         }
         var drafts: [Draft] = []

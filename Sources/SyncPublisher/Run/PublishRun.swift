@@ -256,8 +256,9 @@ struct PublishRun {
         if choices.differsFromBase || options.revision != nil || project != base.manifest.project { return true }
         if try !mayStay(base.manifest) { return true }
         guard !choices.isLoose else { return false }
-        // A pack that is missing or damaged is made again.
-        return base.usable.contains(false) || tree.count > 0 && isInParts(tree) == base.manifest.parts.isEmpty
+        // A pack that is missing or damaged is made again, and so is an outline.
+        return base.usable.contains(false) || !base.damagedOutlines.isEmpty
+            || tree.count > 0 && isInParts(tree) == base.manifest.parts.isEmpty
     }
 
     mutating func walk(_ root: SourceRoot, isCancelled: () -> Bool, progress: (PublishProgress) -> Void)

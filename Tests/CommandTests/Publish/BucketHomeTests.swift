@@ -672,8 +672,8 @@ struct BucketHomeTests {
         #expect(rangeBytes(since: start) < found.bytes * 3 / 4, "\(found.bytes)")
     }
 
-    @Test("Where an outline is damaged, an empty machine reads the texts")
-    func damagedOutline() throws {
+    /// Publishes a set in parts, and damages the outline of the first.
+    private func damageOutline() throws {
         for number in 0..<600 { try write(patternedBytes(size: 300, seed: UInt64(number)), "many/\(number).bin") }
         #expect(try publish().status == 0)
         let root = try JSONSerialization.jsonObject(with: Data(try #require(bucket["maps/tiles/manifest.json"])))
@@ -684,12 +684,36 @@ struct BucketHomeTests {
         let packs = try #require(object["packs"] as? [[String: Any]]).compactMap { $0["sha256"] as? String }
         let name = "maps/tiles/packs/\(packs[number]).pack"
         bucket[name]?[offset + length / 2] ^= 1
-        try write(Array("new".utf8), "many/30.bin")
         try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+    }
+
+    @Test("Where an outline is damaged, an empty machine reads the texts")
+    func damagedOutline() throws {
+        try damageOutline()
+        try write(Array("new".utf8), "many/30.bin")
         let outcome = try publish("--json")
         #expect(outcome.status == 0 && outcome.output.contains("\"new\":3,"), "\(outcome.output)\(outcome.error)")
         try pulled(into: "out")
         #expect(try bytes("out/many/30.bin") == Array("new".utf8))
+    }
+
+    @Test("A damaged outline of a part that has not changed is made again, once")
+    func mendedOutline() throws {
+        try damageOutline()
+        let texts = try named().texts
+        let dry = try publish("--dry-run", "--json")
+        #expect(dry.status == 0 && dry.output.contains("\"unchanged\":false"), "\(dry.output)\(dry.error)")
+        let mended = try publish("--json")
+        #expect(mended.status == 0 && mended.error.contains("the outline of a part is damaged"), "\(mended.error)")
+        #expect(mended.output.contains("\"revision\":2,"), "\(mended.output)")
+        #expect(try named().texts == texts)
+        try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+        let start = bucket.server.log.entries.count
+        let again = try publish("--json")
+        #expect(again.status == 0 && !again.error.contains("outline"), "\(again.error)")
+        #expect(again.output.contains("\"unchanged\":true"), "\(again.output)")
+        #expect(rangeBytes(since: start) < (try named().bytes))
+        try pulled(into: "out")
     }
 
     @Test("A bucket in another region than was believed is found there by publish and pull, and pull says so once")
