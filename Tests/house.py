@@ -63,7 +63,7 @@ CALLERS = {
     "Sources/SyncSystem": "makes Swift's types of them",
     "Sources/SyncServer/HTTP/ConnectionWatch.swift": "sockets of a server",
     "Sources/SyncServer/HTTP/ListeningSocket.swift": "sockets of a server",
-    "Sources/SyncTransfer/Routing/AddressScope.swift": "addresses of sockets",
+    "Sources/SyncTransfer/Routing/PublicAddress.swift": "addresses of sockets",
     "Sources/SyncTransfer/Scheduling/NetworkChanges.swift": "rtnetlink(7)",
 }
 BRANCH = re.compile(

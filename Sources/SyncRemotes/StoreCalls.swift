@@ -111,7 +111,7 @@ final class StoreCalls: Sendable {
         try call.easy.set(CURLOPT_LOW_SPEED_TIME, Int(patience.components.seconds))
         try call.easy.set(CURLOPT_UPLOAD_BUFFERSIZE, 256 << 10)
         if request.mustBePublic, configuration.proxy(for: origin) == nil {
-            call.mayAsk = { AddressScope(literal: $0) == .global }
+            call.mayAsk = { isPublicAddress($0) == true }
         }
         if let (range, object) = request.part {
             try call.send(range.upperBound - range.lowerBound, method: request.method) { [self] offset, target in
@@ -144,7 +144,7 @@ final class StoreCalls: Sendable {
             let address = call.easy.text(CURLINFO_PRIMARY_IP) ?? ""
             return Answer(
                 status: status, headers: call.headers, body: body, url: request.url,
-                isPublic: AddressScope(literal: address) == .global)
+                isPublic: isPublicAddress(address) == true)
         }
     }
 

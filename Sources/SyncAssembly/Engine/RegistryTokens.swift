@@ -202,7 +202,7 @@ final class RegistryTokens: ChallengeAnswer {
             let call = try HTTPCall(url, headers: headers, body: body)
             try configuration.prepare(call, for: question.realm.origin)
             if question.isPublic, configuration.proxy(for: question.realm.origin) == nil {
-                call.mayAsk = { AddressScope(literal: $0) == .global }
+                call.mayAsk = { isPublicAddress($0) == true }
             }
             var answer: [UInt8] = []
             let outcome = try call.perform(until: end, every: 200, isStopped: isStopped) { bytes, _ in

@@ -60,6 +60,6 @@ extension Origin {
     /// Whether the name stands for this machine or a private address. RFC 6761 §6.3.
     var isLocalByName: Bool {
         let name = host.hasSuffix(".") ? String(host.dropLast()) : host
-        return AddressScope(literal: name) == .local || name == "localhost" || name.hasSuffix(".localhost")
+        return isPublicAddress(name) == false || name == "localhost" || name.hasSuffix(".localhost")
     }
 }

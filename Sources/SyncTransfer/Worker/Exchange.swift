@@ -196,9 +196,8 @@ final class Exchange {
         isConnected = true
         activity += 1
         if !plan.isProxied {
-            let scope = AddressScope(literal: address) ?? .local
-            answeredFromPublic = scope == .global
-            if scope == .local, !plan.mayBeLocal {
+            answeredFromPublic = isPublicAddress(address) == true
+            if !answeredFromPublic, !plan.mayBeLocal {
                 refusedAddress = true
                 return false
             }
@@ -208,9 +207,10 @@ final class Exchange {
         return true
     }
 
+    /// - Parameter isPublic: Whether the address is public.
     /// - Returns: Whether libcurl may connect there. `CURLOPT_OPENSOCKETFUNCTION`.
-    func mayConnect(to scope: @autoclosure () -> AddressScope) -> Bool {
-        if plan.mayBeLocal || plan.isProxied || scope() == .global { return true }
+    func mayConnect(_ isPublic: @autoclosure () -> Bool) -> Bool {
+        if plan.mayBeLocal || plan.isProxied || isPublic() { return true }
         refusedAddress = true
         return false
     }

@@ -66,7 +66,7 @@ extension EasyHandle {
         _ = sa_curl_set_opensocket(raw) { context, purpose, address in
             guard let address, let exchange = exchange(context) else { return sa_curl_socket_bad() }
             let mayConnect = withUnsafePointer(to: &address.pointee.addr) {
-                exchange.mayConnect(to: AddressScope(socketAddress: $0))
+                exchange.mayConnect(isPublicAddress($0))
             }
             return mayConnect ? sa_curl_socket(address, exchange.socketBuffer ?? 0) : sa_curl_socket_bad()
         }
