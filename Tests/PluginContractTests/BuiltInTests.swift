@@ -63,9 +63,9 @@ struct BuiltInTests {
             RewriteRule("~^https://(.*)\\.example\\.org/ http://$1.lan/"),
         ]
         let failures = await blocking {
-            check(resolver: RewriteResolver(rules)).failures
-                + check(resolver: RewriteResolver(rules), url: "https://x.example.org/b").failures
-                + check(resolver: RewriteResolver([])).failures
+            check(resolver: RewriteRules(rules)).failures
+                + check(resolver: RewriteRules(rules), url: "https://x.example.org/b").failures
+                + check(resolver: RewriteRules([])).failures
         }
         #expect(failures == [])
     }

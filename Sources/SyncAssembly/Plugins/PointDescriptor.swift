@@ -193,7 +193,7 @@ extension PluginSettings.Use {
     fileprivate func resolver(_ client: PluginClient?) throws(PluginError) -> any RequestResolver {
         if let client { return client }
         let texts = try setting("rules", "{ rules: [\"PREFIX REPLACEMENT\"] }") { $0.texts }
-        return RewriteResolver(
+        return RewriteRules(
             try texts.map { text throws(PluginError) in
                 try rethrowing(RewriteRule(text)) { (error: SyncSystem.URLError) in refused(error.description) }
             })

@@ -90,21 +90,34 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Rules in order, ready for use. Belongs to one thread: `Regex` is not `Sendable`.
-package struct RewriteRules {
-    /// Each function returns the new URL, or `nil` if its rule does not apply.
-    private let rules: [(CurlURL) -> CurlURL?]
+/// Rules in order, ready for use: by the transport for its ``TransportConfiguration/rewriteRules``, and as the built-in
+/// resolver, with the same result.
+package final class RewriteRules: RequestResolver {
+    /// Each function returns the new URL, or `nil` if its rule does not apply. `Regex` is not `Sendable`.
+    private let rules: Mutex<[(CurlURL) -> CurlURL?]>
+    private let isEmpty: Bool
 
     package init(_ rules: [RewriteRule]) {
-        self.rules = rules.map { $0.isExpression ? Self.matcher($0) : Self.mover($0) }
+        self.rules = Mutex(rules.map { $0.isExpression ? Self.matcher($0) : Self.mover($0) })
+        isEmpty = rules.isEmpty
     }
 
     /// Applies the first rule that matches and leads to another, usable URL.
     ///
     /// - Returns: The URL, and the rule's number, from 1.
     package func apply(to url: CurlURL) -> (url: CurlURL, rule: Int)? {
-        for (index, rule) in rules.enumerated() { if let target = rule(url) { return (target, index + 1) } }
-        return nil
+        if isEmpty { return nil }
+        return rules.withLock { rules in
+            for (index, rule) in rules.enumerated() { if let target = rule(url) { return (target, index + 1) } }
+            return nil
+        }
+    }
+
+    package func resolve(_ requests: [ResolverRequest]) -> [RequestDisposition] {
+        requests.map { request in
+            guard let url = try? CurlURL(request.url), let target = apply(to: url) else { return .proceed }
+            return .replace(url: target.url.text, headers: [])
+        }
     }
 
     /// The URL of a text that a rule has made; `nil` if it is unchanged or not a URL.
@@ -156,23 +169,5 @@ package struct RewriteRules {
             rest.removeFirst()
         }
         return result
-    }
-}
-
-/// Rewriting rules as the built-in resolver.
-///
-/// The transport applies ``TransportConfiguration/rewriteRules`` itself, with the same result.
-package struct RewriteResolver: RequestResolver {
-    private let rules: [RewriteRule]
-
-    /// First match wins.
-    package init(_ rules: [RewriteRule]) { self.rules = rules }
-
-    package func resolve(_ requests: [ResolverRequest]) -> [RequestDisposition] {
-        let prepared = RewriteRules(rules)
-        return requests.map { request in
-            guard let url = try? CurlURL(request.url), let target = prepared.apply(to: url) else { return .proceed }
-            return .replace(url: target.url.text, headers: [])
-        }
     }
 }

@@ -225,7 +225,7 @@ struct RoutedTransportTests {
     @Test("Rewriting rules are a resolver like others")
     func rules() throws {
         let rules = try [RewriteRule("https://a.example/ https://b.example/")]
-        let answers = RewriteResolver(rules).resolve(
+        let answers = RewriteRules(rules).resolve(
             ["https://a.example/x", "https://c.example/x", "no URL"].map { ResolverRequest(url: $0, original: $0) })
         #expect(answers == [.replace(url: "https://b.example/x", headers: []), .proceed, .proceed])
     }
