@@ -116,8 +116,11 @@ struct Source {
     var left: (fault: Fault, url: String)?
     /// One-time remedies already used.
     var strikes: Set<Remedy> = []
-    /// The resolvers' answer; `nil` before they have been asked.
-    var resolution: Resolution?
+    /// The resolvers' answer, and when its URL expires by its own parameters, **seconds** since 1970; `nil` before they
+    /// have been asked.
+    var resolution: (link: ResolvedLink?, expires: Int64?)?
+    /// Whether ``resolution`` is not used yet. If a request is resolved too early, its URL may expire before it is sent.
+    var isAhead = false
     /// An earlier resolution that was refused, and the status of the refusal.
     var refused: (status: Int, link: CurlURL)?
     /// The origin of its last request; `nil` before that.

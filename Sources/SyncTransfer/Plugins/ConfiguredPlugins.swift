@@ -19,44 +19,49 @@ package struct Configured<Plugin: Sendable>: Sendable {
 package typealias ConfiguredResolver = Configured<any RequestResolver>
 package typealias ConfiguredCredentialProvider = Configured<any CredentialProvider>
 
-/// The combined result of the resolvers for a request's URL.
-struct Resolution: Sendable {
-    /// The URL to request instead; `nil` if it stays.
-    private(set) var url: CurlURL?
-    private(set) var headers: [HeaderField] = []
-    /// The resolver that replaced the URL last.
-    private(set) var resolver = ""
-    /// Why the request is not sent.
-    private(set) var refusal: (reason: String, cause: FailureCause)?
-    /// When ``url`` expires by its own parameters, **seconds** since 1970. One that had expired when it came is used
-    /// all the same: clocks differ, and asking again at once would never end.
-    var expires: Int64?
-    /// Whether the request is resolved but not sent yet. If it is resolved too early, the URL may expire before that.
-    var isAhead = true
+/// What resolvers put in the place of a request: a URL, headers for its origin, and the resolver that replaced it last.
+typealias ResolvedLink = (url: CurlURL, headers: [HeaderField], resolver: String)
 
-    /// - Returns: Why the answer cannot be used, in which case it changes nothing.
-    fileprivate mutating func take(_ answer: RequestDisposition, from name: String) -> PluginError? {
-        switch answer {
+/// The combined answer of the resolvers about a request: what is requested instead, `nil` if it stays, or why it is not
+/// sent.
+typealias ResolverAnswer = Result<ResolvedLink?, TransferError>
+
+extension RequestDisposition {
+    /// The disposition as the answer of a resolver.
+    ///
+    /// - Returns: `nil` if it changes nothing.
+    /// - Throws: Why it cannot be used; then it changes nothing either.
+    fileprivate func answer(of name: String) throws(PluginError) -> ResolverAnswer? {
+        switch self {
         case .proceed: return nil
         case .cancel(let reason, .cancelled):
-            refusal = ("plugin \(name) cancelled the request: \(escaped(reason))", .cancelled)
-        case .cancel(let reason, let cause): refusal = (escaped(reason), cause)
+            return .refused("plugin \(name) cancelled the request: \(escaped(reason))", .cancelled)
+        case .cancel(let reason, let cause): return .refused(escaped(reason), cause)
         case .replace(let target, let fields):
-            let replacement: CurlURL
-            do { replacement = try CurlURL(target) } catch {
+            let url = try rethrowing(CurlURL(target)) { (error: URLError) in
                 let text = "a replacement is not used: \(redacted(url: target)): \(error.description)"
                 return PluginError(plugin: name, code: .badAnswer, message: text)
             }
             guard fields.allSatisfy(\.isClean) else {
-                return PluginError(plugin: name, code: .badAnswer, message: "a header with a line end in it")
+                throw PluginError(plugin: name, code: .badAnswer, message: "a header with a line end in it")
             }
-            (url, headers, resolver) = (replacement, fields, name)
+            return .success((url, fields, name))
         }
-        return nil
+    }
+}
+
+extension ResolverAnswer {
+    fileprivate static func refused(_ reason: String, _ cause: FailureCause) -> ResolverAnswer {
+        let code = cause == .unreachable ? TransferError.Code.unreachable : .refusedByPolicy
+        var error = TransferError(code: code, url: "", detail: reason)
+        error.cause = cause
+        return .failure(error)
     }
 
-    /// Where the URL says nothing to any server, there is nothing to send without an answer.
-    fileprivate mutating func refuse(_ failure: PluginError) { refusal = ("\(failure)", .serverTrouble) }
+    /// The answer where the URL says nothing to any server: without an answer, there is nothing to send.
+    fileprivate static func missing(_ failure: PluginError) -> ResolverAnswer {
+        .refused("\(failure)", .serverTrouble)
+    }
 }
 
 extension [ConfiguredResolver] {
@@ -64,49 +69,49 @@ extension [ConfiguredResolver] {
     func mustAnswer(_ url: String) -> Bool { contains { $0.scope.isMarked && $0.scope.covers(url) } }
 
     /// What is made of requests without an answer.
-    func unanswered(_ requests: [ResolverRequest], _ failure: PluginError) -> [Resolution] {
-        requests.map { request in
-            var resolution = Resolution()
-            if mustAnswer(request.url) { resolution.refuse(failure) }
-            return resolution
-        }
+    func unanswered(_ requests: [ResolverRequest], _ failure: PluginError) -> [ResolverAnswer] {
+        requests.map { mustAnswer($0.url) ? .missing(failure) : .success(nil) }
     }
 
     /// Asks every resolver, in order, about the requests in its scope; each sees the results of those before it.
     /// Blocks.
     ///
-    /// - Returns: The resolution of each request, and the failures on the way.
-    func resolve(_ requests: [ResolverRequest]) -> (resolved: [Resolution], failures: [PluginError]) {
-        var resolved = requests.map { _ in Resolution() }
+    /// - Returns: The answer to each request, and the failures on the way.
+    func resolve(_ requests: [ResolverRequest]) -> (answers: [ResolverAnswer], failures: [PluginError]) {
+        var answers = requests.map { _ in ResolverAnswer.success(nil) }
         var failures: [PluginError] = []
         for entry in self {
             var mine: [Int] = []
             var questions: [ResolverRequest] = []
-            for (index, request) in requests.enumerated() where resolved[index].refusal == nil {
+            for (index, request) in requests.enumerated() {
+                guard case .success(let link) = answers[index] else { continue }
                 var question = request
-                if let url = resolved[index].url { question.url = url.text }
+                if let link { question.url = link.url.text }
                 guard entry.scope.covers(question.url) else { continue }
                 mine.append(index)
                 questions.append(question)
             }
             guard !mine.isEmpty else { continue }
             do throws(PluginError) {
-                let answers = try entry.plugin.resolve(questions)
-                guard answers.count == questions.count else {
-                    let text = "\(answers.count) answers to \(questions.count) questions"
+                let given = try entry.plugin.resolve(questions)
+                guard given.count == questions.count else {
+                    let text = "\(given.count) answers to \(questions.count) questions"
                     throw PluginError(plugin: entry.name, code: .badAnswer, message: text)
                 }
-                for (index, answer) in zip(mine, answers) {
-                    guard let failure = resolved[index].take(answer, from: entry.name) else { continue }
-                    failures.append(failure)
-                    if entry.scope.isMarked { resolved[index].refuse(failure) }
+                for (index, disposition) in zip(mine, given) {
+                    do throws(PluginError) {
+                        answers[index] = try disposition.answer(of: entry.name) ?? answers[index]
+                    } catch {
+                        failures.append(error)
+                        if entry.scope.isMarked { answers[index] = .missing(error) }
+                    }
                 }
             } catch {
                 failures.append(error)
-                if entry.scope.isMarked { for index in mine { resolved[index].refuse(error) } }
+                if entry.scope.isMarked { for index in mine { answers[index] = .missing(error) } }
             }
         }
-        return (resolved, failures)
+        return (answers, failures)
     }
 }
 

@@ -23,7 +23,7 @@ final class ResolutionQueue {
     private typealias Question = (entry: Entry, request: ResolverRequest, old: OldLink?)
 
     /// A piece that need not wait any more, and why it may not go on.
-    typealias Outcome = (piece: Piece, isUrgent: Bool, refusal: (reason: String, cause: FailureCause)?)
+    typealias Outcome = (piece: Piece, isUrgent: Bool, refusal: TransferError?)
 
     private let resolvers: [ConfiguredResolver]
     private let deadline: Duration
@@ -39,7 +39,7 @@ final class ResolutionQueue {
     /// Requests that wait for the answer to another request with the same old link, by that link.
     private var sharers: [OldLink: [Entry]] = [:]
     /// The links that replaced old ones: other requests with the same old link need not ask.
-    private var renewed: [OldLink: Resolution] = [:]
+    private var renewed: [OldLink: (link: ResolvedLink, expires: Int64?)] = [:]
     /// Sources resolved ahead of their request.
     private var ahead = 0
     private var lastNumber: UInt64 = 0
@@ -103,7 +103,7 @@ final class ResolutionQueue {
     /// The link that a piece needs to have replaced.
     private func oldLink(of piece: Piece) -> OldLink? {
         let source = piece.source
-        guard piece.chain == nil, let link = source.resolution?.url ?? source.refused?.link else {
+        guard piece.chain == nil, let link = source.resolution?.link?.url ?? source.refused?.link else {
             return nil
         }
         return OldLink(original: source.url.text, link: link.text)
@@ -113,14 +113,14 @@ final class ResolutionQueue {
     private func questionLeft(of piece: Piece) -> ResolverRequest? {
         guard let question = question(of: piece), let old = oldLink(of: piece) else { return question(of: piece) }
         // A renewed link may have been renewed itself; only the newest is of use.
-        var (link, seen, newest) = (old.link, Set([old.link]), Resolution?.none)
-        while let next = renewed[OldLink(original: old.original, link: link)], let url = next.url?.text {
+        var (link, seen, newest) = (old.link, Set([old.link]), (link: ResolvedLink, expires: Int64?)?.none)
+        while let next = renewed[OldLink(original: old.original, link: link)] {
             // If a resolver gives the same links in a cycle, it is asked.
-            guard seen.insert(url).inserted else { return question }
-            (newest, link) = (next, url)
+            guard seen.insert(next.link.url.text).inserted else { return question }
+            (newest, link) = (next, next.link.url.text)
         }
         guard let newest else { return question }
-        resolve(piece, newest)
+        resolve(piece, newest.link, expires: newest.expires)
         return self.question(of: piece)
     }
 
@@ -169,7 +169,7 @@ final class ResolutionQueue {
         do throws(ThreadError) {
             try WorkerThread(name: "resolve") { [resolvers, inbox] in
                 let answer = resolvers.resolve(requests)
-                inbox.post(.resolved(number, answer.resolved, answer.failures))
+                inbox.post(.resolved(number, answer.answers, answer.failures))
             }
         } catch {
             let failure = failure(.unavailable, "\(error)")
@@ -190,65 +190,70 @@ final class ResolutionQueue {
     }
 
     /// Handles an answer of resolvers.
-    func take(_ number: UInt64, _ answers: [Resolution], _ failures: [PluginError]) -> [Outcome] {
+    func take(_ number: UInt64, _ answers: [ResolverAnswer], _ failures: [PluginError]) -> [Outcome] {
         guard batches[number] != nil else { return [] }  // Too late.
         silences = 0
         return finish(number, answers, failures)
     }
 
-    private func finish(_ number: UInt64, _ answers: [Resolution], _ failures: [PluginError]) -> [Outcome] {
+    private func finish(_ number: UInt64, _ answers: [ResolverAnswer], _ failures: [PluginError]) -> [Outcome] {
         guard let batch = batches.removeValue(forKey: number) else { return [] }
         for failure in failures { events(.pluginFailed(.resolver, failure)) }
         return zip(batch, answers).flatMap { question, answer in
-            var resolution = answer
-            resolution.expires = resolution.url?.expiry.flatMap { $0 > agenda.unixTime ? $0 : nil }
             var entries = [question.entry]
-            if let old = question.old {
-                entries += sharers.removeValue(forKey: old) ?? []
-                // The same link again is of no use to other requests.
-                if let link = resolution.url?.text, link != old.link {
-                    if renewed.count >= Self.mostRenewed { renewed = [:] }
-                    renewed[old] = resolution
-                }
+            if let old = question.old { entries += sharers.removeValue(forKey: old) ?? [] }
+            let waiting = entries.filter(\.isWaiting)
+            let link: ResolvedLink?
+            do throws(TransferError) { link = try answer.get() } catch {
+                return waiting.map { entry -> Outcome in (entry.piece, entry.priority == Int.max, error) }
             }
-            return entries.filter(\.isWaiting).map { entry -> Outcome in
-                if resolution.refusal == nil { take(resolution, for: entry.piece) }
-                return (entry.piece, entry.priority == Int.max, resolution.refusal)
+            // A link that had expired when it came is used all the same: clocks differ, and asking again at once would
+            // never end.
+            let expires = link?.url.expiry.flatMap { $0 > agenda.unixTime ? $0 : nil }
+            // The same link again is of no use to other requests.
+            if let link, let old = question.old, link.url.text != old.link {
+                if renewed.count >= Self.mostRenewed { renewed = [:] }
+                renewed[old] = (link, expires)
+            }
+            return waiting.map { entry -> Outcome in
+                take(link, expires: expires, for: entry.piece)
+                return (entry.piece, entry.priority == Int.max, nil)
             }
         }
     }
 
-    private func take(_ resolution: Resolution, for piece: Piece) {
-        guard var chain = piece.chain else { return resolve(piece, resolution) }
+    private func take(_ link: ResolvedLink?, expires: Int64?, for piece: Piece) {
+        guard var chain = piece.chain else { return resolve(piece, link, expires: expires) }
         piece.unresolvedRedirect = nil
-        guard let url = resolution.url else { return }
+        guard let link else { return }
         router.announce(
             Hop(
-                .resolver(resolution.resolver), from: redacted(chain.current), to: redacted(url),
-                number: chain.hops), of: piece)
-        chain.replace(with: url, headers: resolution.headers)
+                .resolver(link.resolver), from: redacted(chain.current), to: redacted(link.url), number: chain.hops),
+            of: piece)
+        chain.replace(with: link.url, headers: link.headers)
         piece.chain = chain
     }
 
-    private func resolve(_ piece: Piece, _ resolution: Resolution) {
+    private func resolve(_ piece: Piece, _ link: ResolvedLink?, expires: Int64?) {
         let index = piece.sourceIndex
         leaveAhead(&piece.transfer.sources[index])
-        piece.transfer.sources[index].resolution = resolution
+        piece.transfer.sources[index].resolution = (link, expires)
+        piece.transfer.sources[index].isAhead = true
         piece.transfer.sources[index].refused = nil
         ahead += 1
     }
 
     /// Notes that a source's resolution is used, or no longer needed.
     func leaveAhead(_ source: inout Source) {
-        guard source.resolution?.isAhead == true else { return }
-        source.resolution?.isAhead = false
+        guard source.isAhead else { return }
+        source.isAhead = false
         ahead -= 1
     }
 
     /// Discards a resolution whose target refused the request, so that another is requested. Does nothing if the source
     /// has another one already.
     func expire(_ source: inout Source, _ chain: RedirectChain, after fault: Fault) {
-        guard case .status(let status) = fault.kind, let link = source.resolution?.url, link == chain.entry
+        guard case .status(let status) = fault.kind, let link = source.resolution?.link?.url, link == chain.entry
         else { return }
         leaveAhead(&source)
         source.resolution = nil

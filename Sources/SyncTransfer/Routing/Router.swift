@@ -31,7 +31,7 @@ final class Router {
     func rewritten(_ url: CurlURL) -> CurlURL { rules.apply(to: url)?.url ?? url }
 
     /// The URL that the first request for a source goes to.
-    func entry(of source: Source) -> CurlURL { source.resolution?.url ?? rewritten(source.url) }
+    func entry(of source: Source) -> CurlURL { source.resolution?.link?.url ?? rewritten(source.url) }
 
     /// The chain for a piece's next request.
     ///
@@ -41,9 +41,9 @@ final class Router {
         if let chain = piece.chain { return chain }
         let source = piece.source
         let entry = entry(of: source)
-        let isByRule = source.resolution?.url != nil || entry != source.url
+        let isByRule = source.resolution?.link != nil || entry != source.url
         var chain = RedirectChain(
-            original: source.url, rewritten: isByRule ? entry : nil, headers: source.resolution?.headers ?? [])
+            original: source.url, rewritten: isByRule ? entry : nil, headers: source.resolution?.link?.headers ?? [])
         if !isByRule, let document = piece.transfer.referrer {
             chain.isFromPublic = RedirectPolicy.isPublic(
                 document, naming: entry.origin.host, hasAnsweredFromPublic: publicOrigins.contains(document.origin))
@@ -114,8 +114,8 @@ final class Router {
             from = redacted(url)
         }
         if let (target, rule) = rules.apply(to: chain.original) { goes(to: target, by: .rule(rule)) }
-        if let resolution = piece.source.resolution, let url = resolution.url, url == chain.entry {
-            goes(to: url, by: .resolver(resolution.resolver))
+        if let link = piece.source.resolution?.link, link.url == chain.entry {
+            goes(to: link.url, by: .resolver(link.resolver))
         }
         if chain.isRecalled, let status = chain.firstStatus {
             announce(

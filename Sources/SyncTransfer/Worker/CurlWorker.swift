@@ -253,8 +253,7 @@ final class CurlWorker {
                 dispatcher.enqueue(piece, isUrgent: isUrgent)
                 continue
             }
-            let code = refusal.cause == .unreachable ? TransferError.Code.unreachable : .refusedByPolicy
-            var error = piece.transfer.error(code, refusal.reason)
+            var error = piece.transfer.error(refusal.code, refusal.detail)
             error.cause = refusal.cause
             dispatcher.abandon(piece.transfer, error)
         }

@@ -9,7 +9,7 @@ enum Command: Sendable {
     case reportFault(url: String, reason: String)
     case setRateLimit(UInt64?)
     case setWaiting(deadline: Duration, Patience?)
-    case resolved(UInt64, [Resolution], [PluginError])
+    case resolved(UInt64, [ResolverAnswer], [PluginError])
     case recorded(UInt64)
     case provided(Origin, UInt64, ProvidedCredential)
     case describe(limit: Int, @Sendable (CurlTransport.Statuses) -> Void)
