@@ -208,7 +208,7 @@ extension TransportConfiguration {
     /// Takes over what earlier processes have recorded about hosts.
     fileprivate mutating func loadRecords(from directory: String) {
         let now = SystemTime.clock.unixTime()
-        links = LinkRecord.read(from: directory, now: now)
+        links = RedirectMemory(from: directory, now: now)
         sources = SourceRecords(from: directory, now: now)
     }
 }
@@ -221,7 +221,7 @@ private let keeping = Mutex(())
 private func saveRecords(of web: CurlTransport, in directory: String) {
     let now = SystemTime.clock.unixTime()
     keeping.withLock { _ in
-        if let changes = web.takeLinks() { try? LinkRecord.add(changes, to: directory, now: now) }
+        if let changes = web.takeLinks() { try? changes.add(to: directory, now: now) }
         if let changes = web.takeSources() { try? changes.add(to: directory, now: now) }
     }
 }

@@ -91,7 +91,7 @@ package struct TransportConfiguration: Sendable {
     /// What an earlier process knew about sources; see ``CurlTransport/takeSources()``.
     package var sources = SourceRecords()
     /// Redirects that an earlier process remembered; see ``CurlTransport/takeLinks()``.
-    package var links: [LinkRecord] = []
+    package var links = RedirectMemory()
 
     /// The advice on a fault, added to its message; `nil` for none.
     package var advise: @Sendable (TransferAdvice) -> String? = { _ in nil }

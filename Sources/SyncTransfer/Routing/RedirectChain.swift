@@ -68,13 +68,13 @@ package struct RedirectChain: Sendable {
     }
 
     /// Continues at the target of a remembered redirect.
-    mutating func recall(_ record: LinkRecord, at target: CurlURL) {
+    mutating func recall(_ target: CurlURL, status: Int, originIsPublic: Bool) {
         seen.insert(target.text)
         current = target
-        firstStatus = record.status
+        firstStatus = status
         isByRule = false
         isRecalled = true
-        if record.originIsPublic { isFromPublic = true }
+        if originIsPublic { isFromPublic = true }
         hops = 1
     }
 

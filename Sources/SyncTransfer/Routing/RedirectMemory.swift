@@ -8,39 +8,24 @@ package import SyncSystem
 /// objects with a digest, and never for a manifest, which may stand behind a redirect to the latest one. A manifest
 /// may teach, though, where the files beside it are.
 ///
-/// Entries are passed on to the next process, see ``LinkRecord``.
+/// It is passed on to the next process, see ``add(to:now:)``.
 package struct RedirectMemory: Sendable {
-    private var exact: [String: LinkRecord] = [:]
-    private var directories: [Substring: LinkRecord] = [:]
+    /// A URL or a directory that a redirect led to: its text, the status of the first redirect, whether the original was
+    /// answered from a public address, and until when this may be used, in **seconds** since 1970. The text may be a
+    /// signed URL: then it is valid only until then, and is never logged.
+    private typealias Target = (text: String, status: Int, originIsPublic: Bool, expires: Int64)
+
+    private var exact: [String: Target] = [:]
+    /// By directories, which end with `/`; so do the targets.
+    private var directories: [Substring: Target] = [:]
     /// Directories whose files were found in different places. Their files' places are no longer guessed.
     private var distrusted: Set<Substring> = []
     /// Entries that failed: other processes must not use them either.
     private var failed: Set<String> = []
-    /// Raised whenever ``records(now:)`` has something new.
+    /// Raised whenever there is something new for the next process.
     package private(set) var version = 0
 
-    /// Starts from the entries of earlier processes.
-    package init(_ records: [LinkRecord] = []) {
-        for record in records {
-            if record.isDirectory {
-                directories[Substring(record.original)] = record
-            } else {
-                exact[record.original] = record
-            }
-        }
-    }
-
-    /// The entries worth keeping for the next process, and those that were known and have failed.
-    ///
-    /// A URL with a query may be a secret for as long as it is valid. It is kept only if it states its own expiry,
-    /// and never beyond that.
-    package func records(now: Int64) -> [LinkRecord] {
-        let urls = exact.values.filter { record in
-            guard !record.original.contains("?") else { return false }
-            return !record.target.contains("?") || (try? CurlURL(record.target))?.expiry != nil
-        }
-        return failed.map(LinkRecord.failed) + (directories.values + urls).filter { $0.expires > now }
-    }
+    package init() {}
 
     /// Notes that `original` was found at `target`, after a good answer from there.
     ///
@@ -52,33 +37,28 @@ package struct RedirectMemory: Sendable {
         if let end = target.expiry { expires = min(expires, end - Self.margin) }
         guard expires > now, original != target else { return }
         makeRoom(now: now)
-        if exact[original.text]?.target != target.text { version += 1 }
+        if exact[original.text]?.text != target.text { version += 1 }
         failed.remove(original.text)
-        func record(_ original: String, _ target: String, isDirectory: Bool) -> LinkRecord {
-            LinkRecord(
-                original: original, target: target, isDirectory: isDirectory, status: status,
-                originIsPublic: originIsPublic, expires: expires)
-        }
-        exact[original.text] = record(original.text, target.text, isDirectory: false)
+        exact[original.text] = (target.text, status, originIsPublic, expires)
         // A signature is for one object. Without one, a target of the same name suggests where the neighbours are.
         // `/set` that became `/set/` has no name: it names the directory itself.
         guard original.query == nil, target.query == nil, let name = original.name, target.name == name,
             !distrusted.contains(original.directory)
         else { return }
-        let directory = original.directory
-        directories[directory] = record(String(directory), String(target.directory), isDirectory: true)
+        directories[original.directory] = (String(target.directory), status, originIsPublic, expires)
     }
 
-    /// The entry for a URL and the URL to request: for the URL itself or, as a guess, for its directory.
-    package func entry(for original: CurlURL, now: Int64) -> (record: LinkRecord, target: CurlURL)? {
-        func entry(_ record: LinkRecord?, _ rest: Substring) -> (record: LinkRecord, target: CurlURL)? {
-            guard let record, record.expires > now, let target = try? CurlURL(record.target + rest) else { return nil }
-            return (record, target)
+    /// The URL to request in place of another, for that URL itself or, as a guess, for its directory, with the status of
+    /// the redirect and whether that came from a public address.
+    package func target(of original: CurlURL, now: Int64) -> (url: CurlURL, status: Int, originIsPublic: Bool)? {
+        func target(_ found: Target?, _ rest: Substring) -> (url: CurlURL, status: Int, originIsPublic: Bool)? {
+            guard let found, found.expires > now, let url = try? CurlURL(found.text + rest) else { return nil }
+            return (url, found.status, found.originIsPublic)
         }
-        if let entry = entry(exact[original.text], "") { return entry }
+        if let known = target(exact[original.text], "") { return known }
         let directory = original.directory
         guard original.query == nil else { return nil }
-        return entry(directories[directory], original.text.dropFirst(directory.count))
+        return target(directories[directory], original.text.dropFirst(directory.count))
     }
 
     /// Whether there is an entry for a URL, or for a directory, which ends with `/`.
@@ -124,6 +104,61 @@ package struct RedirectMemory: Sendable {
     static let longestLife: Int64 = 12 * 3600
     /// **Seconds** before its expiry from which a link is not used for new requests: clocks differ.
     private static let margin: Int64 = 2
+}
+
+/// The memory of all processes: `links` in the state directory, readable only by its user (0600), since a signed link is
+/// a secret while it is valid.
+///
+/// One line per entry: `url` or `directory`, the status, `public` or `local`, when it ends in seconds since 1970, the
+/// original and the target. If two processes write at the same time, the later one wins, and the other's entries are
+/// learnt again. A lost file costs some hops.
+extension RedirectMemory {
+    /// Entries kept: directories first, then the longest-lived.
+    package static let mostKept = 1_000
+    private static let header = "links 1"
+
+    /// The entries of earlier processes still valid at a time in **seconds** since 1970.
+    package init(from stateDirectory: String, now: Int64) {
+        for words in keptLines("\(stateDirectory)/links", Self.header).prefix(Self.mostKept) {
+            guard words.count == 6, ["url", "directory"].contains(words[0]), let status = Int(words[1]),
+                ["public", "local"].contains(words[2]), let expires = Int64(words[3]), expires > now,
+                // A URL that libcurl refuses is no link.
+                (try? CurlURL(words[4])) != nil, (try? CurlURL(words[5])) != nil
+            else { continue }
+            let target: Target = (words[5], status, words[2] == "public", expires)
+            if words[0] == "directory" { directories[words[4][...]] = target } else { exact[words[4]] = target }
+        }
+    }
+
+    /// Adds this process's entries to the recorded ones, and removes expired and failed ones.
+    ///
+    /// A URL with a query may be a secret for as long as it is valid. It is kept only if it states its own expiry,
+    /// and never beyond that.
+    ///
+    /// - Throws: ``FileError``; the former entries are then unchanged.
+    package func add(to stateDirectory: String, now: Int64) throws(FileError) {
+        var known = RedirectMemory(from: stateDirectory, now: now)
+        for original in failed {
+            known.exact[original] = nil
+            known.directories[original[...]] = nil
+        }
+        known.directories.merge(directories) { $1 }
+        for (original, target) in exact where !original.contains("?") {
+            guard !target.text.contains("?") || (try? CurlURL(target.text))?.expiry != nil else { continue }
+            known.exact[original] = target
+        }
+        let entries =
+            known.directories.map { (kind: "directory", original: String($0.key), target: $0.value) }
+            + known.exact.map { (kind: "url", original: $0.key, target: $0.value) }
+        let kept = entries.filter { $0.target.expires > now }.sorted {
+            ($0.kind, -$0.target.expires, $0.original) < ($1.kind, -$1.target.expires, $1.original)
+        }
+        let lines = kept.prefix(Self.mostKept).map { entry in
+            let (text, status, originIsPublic, expires) = entry.target
+            return "\(entry.kind) \(status) \(originIsPublic ? "public" : "local") \(expires) \(entry.original) \(text)"
+        }
+        try keep(lines, in: "\(stateDirectory)/links", Self.header)
+    }
 }
 
 extension CurlURL {

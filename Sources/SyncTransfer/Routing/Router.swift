@@ -22,7 +22,7 @@ final class Router {
         resolvers = configuration.resolvers
         clock = configuration.clock
         events = configuration.events
-        memory = RedirectMemory(configuration.links)
+        memory = configuration.links
     }
 
     // MARK: - Where to begin
@@ -56,15 +56,15 @@ final class Router {
         // Resolvers must see redirect targets themselves. A manifest has no digest that would expose an old target. A
         // remembered link may have been good for one request only, so a piece that was refused requests its own.
         if piece.transfer.request.objectSize != nil, piece.machine.refusals == 0,
-            let (record, target) = memory.entry(for: entry, now: clock.unixTime()),
+            let (target, status, originIsPublic) = memory.target(of: entry, now: clock.unixTime()),
             !resolvers.contains(where: { $0.scope.covers(target) }),
             // The process that learnt the entry may have had other rules and a laxer policy.
             policy.limit > 0, rules.apply(to: target) == nil,
             policy.decide(
-                from: entry.origin, to: target.origin, isFromPublic: record.originIsPublic, redirect: (entry, target))
+                from: entry.origin, to: target.origin, isFromPublic: originIsPublic, redirect: (entry, target))
                 == nil
         {
-            chain.recall(record, at: target)
+            chain.recall(target, status: status, originIsPublic: originIsPublic)
         }
         return chain
     }
@@ -158,10 +158,10 @@ final class Router {
 
     func isKnown(_ place: String) -> Bool { memory.isKnown(place) }
 
-    /// The entries for the next process; `nil` if nothing is new.
-    func takeChanges() -> [LinkRecord]? {
+    /// The memory for the next process; `nil` if nothing is new.
+    func takeChanges() -> RedirectMemory? {
         guard memory.version != takenVersion else { return nil }
         takenVersion = memory.version
-        return memory.records(now: clock.unixTime())
+        return memory
     }
 }

@@ -1,7 +1,7 @@
 package import SyncSystem
 
 /// What a process knows about sources, for the next process: passed in as ``TransportConfiguration/sources``, taken
-/// out with ``CurlTransport/takeSources()``. Redirects are recorded separately, see ``LinkRecord``.
+/// out with ``CurlTransport/takeSources()``. Redirects are recorded separately, see ``RedirectMemory``.
 package struct SourceRecords: Equatable, Sendable {
     /// Scores of origins, by ``Origin/description``.
     package var scores: [String: HostScore] = [:]

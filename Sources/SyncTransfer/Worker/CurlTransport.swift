@@ -61,8 +61,8 @@ package final class CurlTransport: Transport {
     /// penalties; `nil` if nothing has changed since the last call.
     package func takeSources() -> SourceRecords? { inbox.takeSources() }
 
-    /// The redirects remembered since the last call; `nil` if there are none.
-    package func takeLinks() -> [LinkRecord]? { inbox.takeLinks() }
+    /// The redirects remembered, for the next process; `nil` if nothing has changed since the last call.
+    package func takeLinks() -> RedirectMemory? { inbox.takeLinks() }
 
     package var totals: TransferTotals { counters.totals }
 

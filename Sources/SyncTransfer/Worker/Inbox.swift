@@ -23,7 +23,7 @@ final class Inbox: Sendable {
         var resumed: Set<TransferID> = []
         var isOpen = true
         var sources: SourceRecords?
-        var links: [LinkRecord]?
+        var links: RedirectMemory?
         /// `nil` once the worker has ended: there is no thread to wake then, and connections need not stay open.
         var multi: MultiHandle?
     }
@@ -64,9 +64,9 @@ final class Inbox: Sendable {
     /// The records published since the last call; `nil` if there are none.
     func takeSources() -> SourceRecords? { state.withLock { $0.sources.take() } }
 
-    func publish(_ links: [LinkRecord]) { state.withLock { $0.links = links } }
+    func publish(_ links: RedirectMemory) { state.withLock { $0.links = links } }
 
-    func takeLinks() -> [LinkRecord]? { state.withLock { $0.links.take() } }
+    func takeLinks() -> RedirectMemory? { state.withLock { $0.links.take() } }
 
     /// Releases the multi handle after the worker has ended.
     func end() { state.withLock { $0.multi = nil } }

@@ -116,26 +116,26 @@ struct RedirectMemoryTests {
     @Test("The same URL, and its neighbours, until it expires [S149]")
     func lessons() throws {
         let memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
-        let same = memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
-        #expect(same?.target.text == "https://cdn.example/x/1.pack")
-        #expect(same?.record.isDirectory == false)
-        #expect(same?.record.originIsPublic == true)
-        let neighbour = memory.entry(for: try Self.url("https://a.example/packs/2.pack"), now: 1099)
-        #expect(neighbour?.target.text == "https://cdn.example/x/2.pack")
-        #expect(neighbour?.record.isDirectory == true)
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1100) == nil)
-        #expect(memory.entry(for: try Self.url("https://a.example/other/1.pack"), now: 1001) == nil)
+        let same = memory.target(of: try Self.url("https://a.example/packs/1.pack"), now: 1099)
+        #expect(same?.url.text == "https://cdn.example/x/1.pack")
+        #expect(same?.status == 302 && same?.originIsPublic == true)
+        let neighbour = memory.target(of: try Self.url("https://a.example/packs/2.pack"), now: 1099)
+        #expect(neighbour?.url.text == "https://cdn.example/x/2.pack")
+        #expect(neighbour?.status == 302 && neighbour?.originIsPublic == true)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/1.pack"), now: 1100) == nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/2.pack"), now: 1100) == nil)
+        #expect(memory.target(of: try Self.url("https://a.example/other/1.pack"), now: 1001) == nil)
     }
 
     @Test("A directory that was asked for without its slash says nothing about the files beside it")
     func slashes() throws {
         for (from, to) in [("/set", "/set/"), ("/set/", "/set/set/"), ("/a/set", "/b/set/"), ("/", "/")] {
             let memory = try learnt("https://a.example\(from)", "https://b.example\(to)")
-            let same = memory.entry(for: try Self.url("https://a.example\(from)"), now: 1001)
-            #expect(same?.target.text == "https://b.example\(to)" && same?.record.isDirectory == false)
+            let same = memory.target(of: try Self.url("https://a.example\(from)"), now: 1001)
+            #expect(same?.url.text == "https://b.example\(to)")
             for directory in ["/", "/set/", "/a/"] {
                 let neighbour = try Self.url("https://a.example\(directory)tile.dat")
-                #expect(memory.entry(for: neighbour, now: 1001) == nil, "\(from) -> \(to): \(directory)")
+                #expect(memory.target(of: neighbour, now: 1001) == nil, "\(from) -> \(to): \(directory)")
             }
         }
     }
@@ -144,26 +144,33 @@ struct RedirectMemoryTests {
     func signed() throws {
         let link = "https://cdn.example/x/1.pack?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30&X-Amz-Signature=ab"
         let memory = try learnt("https://a.example/packs/1.pack", link)
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1027) != nil)
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1028) == nil)
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/2.pack"), now: 1001) == nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/1.pack"), now: 1027) != nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/1.pack"), now: 1028) == nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/2.pack"), now: 1001) == nil)
     }
 
     @Test("A lesson that failed is forgotten, and neighbours there are not guessed again")
     func forgotten() throws {
         var memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
         memory.forget(try Self.url("https://a.example/packs/2.pack"))
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/3.pack"), now: 1001) == nil)
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1001) != nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/3.pack"), now: 1001) == nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/1.pack"), now: 1001) != nil)
         memory.learn(
             try Self.url("https://a.example/packs/4.pack"), isAt: try Self.url("https://cdn.example/x/4.pack"),
             status: 302, originIsPublic: true, life: 100, now: 1000)
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/5.pack"), now: 1001) == nil)
-        #expect(memory.entry(for: try Self.url("https://a.example/packs/4.pack"), now: 1001) != nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/5.pack"), now: 1001) == nil)
+        #expect(memory.target(of: try Self.url("https://a.example/packs/4.pack"), now: 1001) != nil)
+    }
+
+    /// The lines of the file, in words.
+    private static func lines(_ root: TemporaryRoot) throws -> [[String]] {
+        let text = String(decoding: try #require(root.read("links")), as: UTF8.self)
+        return text.split(separator: "\n").dropFirst().map { $0.split(separator: " ").map(String.init) }
     }
 
     @Test("The next process knows what is worth knowing, and no secret without an end [S149]")
     func kept() throws {
+        let root = try TemporaryRoot()
         var memory = try learnt("https://a.example/packs/1.pack", "https://cdn.example/x/1.pack")
         let first = memory.version
         for (from, to) in [
@@ -175,59 +182,82 @@ struct RedirectMemoryTests {
                 try Self.url(from), isAt: try Self.url(to), status: 307, originIsPublic: false, life: 100, now: 1000)
         }
         #expect(memory.version > first)
-        let learnt = memory.records(now: 1000)
+        try memory.add(to: root.path, now: 1000)
         #expect(
-            learnt.map(\.original).sorted() == [
-                "https://a.example/d", "https://a.example/packs/", "https://a.example/packs/1.pack",
+            try Self.lines(root) == [
+                ["directory", "302", "public", "1100", "https://a.example/packs/", "https://cdn.example/x/"],
+                [
+                    "url", "302", "public", "1100", "https://a.example/packs/1.pack", "https://cdn.example/x/1.pack",
+                ],
+                [
+                    "url", "307", "local", "1028", "https://a.example/d",
+                    "https://cdn.example/d?X-Amz-Date=19700101T001640Z&X-Amz-Expires=30",
+                ],
             ])
-        let next = RedirectMemory(learnt)
-        let same = next.entry(for: try Self.url("https://a.example/packs/1.pack"), now: 1099)
-        #expect(same?.target.text == "https://cdn.example/x/1.pack" && same?.record.status == 302)
-        #expect(same?.record.originIsPublic == true && same?.record.isDirectory == false)
-        #expect(next.entry(for: try Self.url("https://a.example/packs/2.pack"), now: 1099)?.record.isDirectory == true)
-        #expect(next.entry(for: try Self.url("https://a.example/d"), now: 1027) != nil)
-        #expect(next.entry(for: try Self.url("https://a.example/d"), now: 1028) == nil)
+        let next = RedirectMemory(from: root.path, now: 1000)
+        let same = next.target(of: try Self.url("https://a.example/packs/1.pack"), now: 1099)
+        #expect(same?.url.text == "https://cdn.example/x/1.pack")
+        #expect(same?.status == 302 && same?.originIsPublic == true)
+        #expect(next.target(of: try Self.url("https://a.example/packs/2.pack"), now: 1099)?.status == 302)
+        #expect(next.target(of: try Self.url("https://a.example/d"), now: 1027)?.originIsPublic == false)
+        #expect(next.target(of: try Self.url("https://a.example/d"), now: 1028) == nil)
         memory.forget(try Self.url("https://a.example/packs/1.pack"))
-        let failed = memory.records(now: 1000).filter { $0.expires == 0 }.map(\.original)
-        #expect(failed.sorted() == ["https://a.example/packs/", "https://a.example/packs/1.pack"])
+        try memory.add(to: root.path, now: 1000)
+        #expect(try Self.lines(root).map { $0[4] } == ["https://a.example/d"])
     }
 
     @Test("Lessons of several processes stand in one file; what has ended or failed goes; others may not read it")
     func file() throws {
         let root = try TemporaryRoot()
-        func read(now: Int64) -> [LinkRecord] { LinkRecord.read(from: root.path, now: now) }
-        func add(_ changes: [LinkRecord], now: Int64) throws {
-            try LinkRecord.add(changes, to: root.path, now: now)
+        func isEmpty(now: Int64) -> Bool {
+            let memory = RedirectMemory(from: root.path, now: now)
+            return !["x", "y", "short", "d/"].contains { memory.isKnown("https://a.example/\($0)") }
         }
-        #expect(read(now: 0) == [])
-        func record(_ name: String, to host: String = "cdn.example", expires: Int64 = 100) -> LinkRecord {
-            LinkRecord(
-                original: "https://a.example/\(name)", target: "https://\(host)/\(name)",
-                isDirectory: name.hasSuffix("/"), status: 302, originIsPublic: true, expires: expires)
+        func learn(_ memory: inout RedirectMemory, _ name: String, _ target: String? = nil, life: Int64 = 90) throws {
+            memory.learn(
+                try Self.url("https://a.example/\(name)"),
+                isAt: try Self.url(target ?? "https://cdn.example/other-\(name)"), status: 302, originIsPublic: true,
+                life: life, now: 10)
         }
-        try add([record("x"), record("short", expires: 20)], now: 10)
-        try add([record("d/"), record("y")], now: 10)
-        #expect(read(now: 10).map(\.original).count == 4)
-        #expect(read(now: 10).first == record("d/"))
-        try add([.failed("https://a.example/y"), record("x", to: "new.example")], now: 30)
-        #expect(Set(read(now: 30).map(\.target)) == ["https://new.example/x", "https://cdn.example/d/"])
-        #expect(read(now: 100) == [])
+        #expect(isEmpty(now: 0))
+        var first = RedirectMemory()
+        try learn(&first, "x")
+        try learn(&first, "short", life: 10)
+        try first.add(to: root.path, now: 10)
+        var second = RedirectMemory()
+        try learn(&second, "d/1", "https://cdn.example/d/1")
+        try learn(&second, "y")
+        try second.add(to: root.path, now: 10)
+        #expect(try Self.lines(root).count == 5)
+        #expect(try Self.lines(root).first?[4] == "https://a.example/d/")
+        second.forget(try Self.url("https://a.example/y"))
+        try learn(&second, "x", "https://new.example/other-x")
+        try second.add(to: root.path, now: 30)
+        #expect(
+            Set(try Self.lines(root).map { $0[5] }) == [
+                "https://new.example/other-x", "https://cdn.example/d/", "https://cdn.example/d/1",
+            ])
+        #expect(!isEmpty(now: 99) && isEmpty(now: 100))
         var status = stat()
         #expect(stat(root.path("links"), &status) == 0 && status.st_mode & 0o777 == 0o600)
-        try add((0..<LinkRecord.capacity + 50).map { record("\($0)") }, now: 10)
-        #expect(read(now: 10).count == LinkRecord.capacity)
-        #expect(read(now: 10).contains(record("d/")), "directories are worth most")
-        for damage in ["", "links 2\nurl 302 public 100 https://a/ https://b/\n", "links 1\nurl 302 public x\n\u{0}"] {
+        var many = RedirectMemory()
+        for number in 0..<RedirectMemory.mostKept + 50 { try learn(&many, "\(number)") }
+        try many.add(to: root.path, now: 10)
+        #expect(try Self.lines(root).count == RedirectMemory.mostKept)
+        #expect(try Self.lines(root).first?[4] == "https://a.example/d/", "directories are worth most")
+        for damage in [
+            "", "links 2\nurl 302 public 100 https://a.example/x https://b/\n", "links 1\nurl 302 public x\n\u{0}",
+        ] {
             try root.write(damage, to: "links")
             _ = chmod(root.path("links"), 0o600)
-            #expect(read(now: 10) == [])
+            #expect(isEmpty(now: 10))
         }
     }
 
     @Test("Nothing is kept that may not be kept")
     func noStore() throws {
         let memory = try learnt("https://a.example/1", "https://cdn.example/1", life: 0)
-        #expect(memory.entry(for: try Self.url("https://a.example/1"), now: 1000) == nil)
+        #expect(memory.target(of: try Self.url("https://a.example/1"), now: 1000) == nil)
     }
 
     @Test(
