@@ -117,7 +117,7 @@ final class CurlWorker {
             if exchange.isAccepted { router.learn(from: exchange) }
             if exchange.isAnswered { dispatcher.obeyRateLimit(of: host) }
             if exchange.hasRanges { host.givesRanges = true }
-            if !host.hasDivisible { host.hasDivisible = dispatcher.splitter.splittable(exchange) != nil }
+            if !host.hasDivisible { host.hasDivisible = dispatcher.splittable(exchange) != nil }
             if exchange.takeActivity(now: now) {
                 if exchange.isAccepted { dispatcher.silence.delivered(host, now: now) }
             } else if exchange.isServed, now - exchange.activeAt >= sweepInterval {
@@ -162,14 +162,14 @@ final class CurlWorker {
     private func split() {
         guard pool.throttle.rate == nil, !dispatcher.hasStartable else { return }
         var room = pool.room
-        while room > 0, let tail = dispatcher.splitter.slowest(of: pool.running.values, now: now) {
+        while room > 0, let tail = dispatcher.cutSlowest() {
             dispatcher.queue(tail: tail)
             room -= 1
         }
         room = pool.room
         guard pool.throttle.rate == nil, !dispatcher.hasStartable, room > 0 else { return }
         for exchange in Array(pool.running.values) where room > 0 {
-            guard let tail = dispatcher.splitter.handOver(exchange, now: now) else { continue }
+            guard let tail = dispatcher.handOver(exchange) else { continue }
             dispatcher.queue(tail: tail)
             room -= 1
         }

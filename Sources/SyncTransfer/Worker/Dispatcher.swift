@@ -14,7 +14,6 @@ final class Dispatcher {
     let router: Router
     let credentials: CredentialBroker
     let resolving: ResolutionQueue
-    let splitter: Splitter
     private let inbox: Inbox
     /// Pieces that wait until their next hop is recorded, by the number of the question.
     private var unrecorded: [UInt64: (piece: Piece, ticket: UInt64)] = [:]
@@ -50,7 +49,6 @@ final class Dispatcher {
         router = Router(configuration)
         credentials = CredentialBroker(configuration, agenda: agenda, inbox: inbox)
         resolving = ResolutionQueue(configuration, router, agenda, inbox)
-        splitter = Splitter(least: configuration.minimumSplit)
         health = SourceHealth(configuration.sources, now: agenda.now, unixTime: agenda.unixTime)
         silence = SilenceWatch(configuration.patience)
         longest = configuration.resourceDeadline
@@ -208,7 +206,7 @@ final class Dispatcher {
         }
         guard !wholeObjects.join(piece) else { return }
         let isRangeless = wholeObjects.isKnown(piece.source.url.text)
-        if pool.throttle.rate == nil, !isRangeless, let tail = splitter.shorten(piece, on: host) { queue(tail: tail) }
+        if pool.throttle.rate == nil, !isRangeless, let tail = shorten(piece, on: host) { queue(tail: tail) }
         launch(piece, chain: chain, on: host, isRangeless: isRangeless)
     }
 
