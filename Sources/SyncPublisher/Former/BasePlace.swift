@@ -121,6 +121,7 @@ struct BasePlace {
                 }
                 guard isHeld else { return nil }
                 damaged.insert(index)
+                for outline in part.outline { output.home?.note(wrong: packs[Int(outline.blob.pack)].sha256) }
                 continue
             }
             // All damaged ones are found at once.

@@ -26,6 +26,8 @@ final class Home {
     /// Packs that were in the store already although perhaps no release there names them: a publish that ended early
     /// leaves such packs.
     private var found: Set<SHA256Digest> = []
+    /// Packs of which the store has other bytes than their names say.
+    private var wrong: Set<SHA256Digest> = []
     /// The packs that this publish has sent, and when it sent the first; **milliseconds** since 1970.
     private var sent: (packs: Set<SHA256Digest>, since: Int64?) = ([], nil)
 
@@ -179,7 +181,7 @@ final class Home {
             let count = readFully(file.raw, into: target, at: offset)
             return count > 0 ? count : nil
         }
-        try sending.send(object, as: Folder.packs.path(pack.packName))
+        try sending.send(object, as: Folder.packs.path(pack.packName), replacing: wrong.remove(pack) != nil)
         known[.packs]?[pack.packName] = StoredObject(size: size, tag: "new")
         sent.packs.insert(pack)
         if sent.since == nil { sent.since = now() }
@@ -197,6 +199,11 @@ final class Home {
 
     /// Notes a pack that is in the store already.
     func note(found pack: SHA256Digest) { found.insert(pack) }
+
+    /// Notes a pack with wrong bytes: if it is made again, it is sent although the store has one of its name and size.
+    func note(wrong pack: SHA256Digest) { wrong.insert(pack) }
+
+    func isWrong(_ pack: SHA256Digest) -> Bool { wrong.contains(pack) }
 
     /// The packs that a prune may be removing although they are about to be named: those that were found, and, after
     /// half the time for which a prune leaves any pack that nothing names, those that this publish has sent. A registry

@@ -8,7 +8,7 @@ final class PackSender: Sendable {
     private let state = Monitor(State())
 
     private struct State {
-        var waiting: [(object: NewObject, name: String)] = []
+        var waiting: [(object: NewObject, name: String, replaces: Bool)] = []
         var active = 0
         var workers = 0
         var sent: UInt64 = 0
@@ -26,8 +26,9 @@ final class PackSender: Sendable {
 
     /// Takes a pack to be sent.
     ///
+    /// - Parameter replaces: Whether the store has one of the same name with wrong bytes.
     /// - Throws: ``PublishError`` of an earlier pack.
-    func send(_ object: NewObject, as name: String) throws(PublishError) {
+    func send(_ object: NewObject, as name: String, replacing replaces: Bool) throws(PublishError) {
         let failure = state.wait { state -> PublishError?? in
             if let failure = state.failure { return .some(failure) }
             guard state.waiting.count < Self.mostWaiting else { return nil }
@@ -35,7 +36,7 @@ final class PackSender: Sendable {
         }
         if let failure { throw failure }
         let needsWorker = state.change { state in
-            state.waiting.append((object, name))
+            state.waiting.append((object, name, replaces))
             state.bytes = state.bytes.saturatingAdd(object.size)
             guard state.workers < Self.most, state.workers < state.waiting.count + state.active else { return false }
             state.workers += 1
@@ -73,7 +74,7 @@ final class PackSender: Sendable {
 
     private func work() {
         while true {
-            let next = state.wait { state -> (object: NewObject, name: String)?? in
+            let next = state.wait { state -> (object: NewObject, name: String, replaces: Bool)?? in
                 if state.isClosed || state.failure != nil { return .some(nil) }
                 guard !state.waiting.isEmpty else { return nil }
                 state.active += 1
@@ -83,7 +84,9 @@ final class PackSender: Sendable {
             // Wakes a `send` that waits for room.
             state.change { _ in }
             var failure: PublishError?
-            do throws(PublishError) { try put(next.object, as: next.name) } catch { failure = error }
+            do throws(PublishError) { try put(next.object, as: next.name, replacing: next.replaces) } catch {
+                failure = error
+            }
             state.change { state in
                 state.active -= 1
                 state.sent = state.sent.saturatingAdd(next.object.size)
@@ -93,7 +96,11 @@ final class PackSender: Sendable {
         state.change { $0.workers -= 1 }
     }
 
-    private func put(_ object: NewObject, as name: String) throws(PublishError) {
+    private func put(_ object: NewObject, as name: String, replacing replaces: Bool) throws(PublishError) {
+        if replaces {
+            _ = try store.put(object, as: name, if: .always)
+            return
+        }
         guard try store.put(object, as: name, if: .absent) == nil else { return }
         // Another publisher has sent the pack meanwhile. One of another length, left by a publish that ended early, is
         // replaced.

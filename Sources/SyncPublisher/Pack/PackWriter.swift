@@ -106,7 +106,7 @@ final class PackWriter {
         current = nil
         let name = digest.packName
         // A damaged pack is replaced. Packs that exist already are rare, so reading them costs little.
-        var wasThere = try output.size(.packs, name) == size
+        var wasThere = try output.size(.packs, name) == size && output.home?.isWrong(digest) != true
         if wasThere {
             // A store has checked what was sent there.
             if let home = output.home {

@@ -142,15 +142,16 @@ extension RedirectMemory {
             known.exact[original] = nil
             known.directories[original[...]] = nil
         }
-        known.directories.merge(directories) { $1 }
-        for (original, target) in exact where !original.contains("?") {
+        // Another process may have learnt again what has expired here.
+        known.directories.merge(directories.filter { $0.value.expires > now }) { $1 }
+        for (original, target) in exact where target.expires > now && !original.contains("?") {
             guard !target.text.contains("?") || (try? CurlURL(target.text))?.expiry != nil else { continue }
             known.exact[original] = target
         }
         let entries =
             known.directories.map { (kind: "directory", original: String($0.key), target: $0.value) }
             + known.exact.map { (kind: "url", original: $0.key, target: $0.value) }
-        let kept = entries.filter { $0.target.expires > now }.sorted {
+        let kept = entries.sorted {
             ($0.kind, -$0.target.expires, $0.original) < ($1.kind, -$1.target.expires, $1.original)
         }
         let lines = kept.prefix(Self.mostKept).map { entry in

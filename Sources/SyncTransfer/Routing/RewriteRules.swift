@@ -95,18 +95,18 @@ package struct RewriteRule: Sendable, Equatable, CustomStringConvertible {
 package final class RewriteRules: RequestResolver {
     /// Each function returns the new URL, or `nil` if its rule does not apply. `Regex` is not `Sendable`.
     private let rules: Mutex<[(CurlURL) -> CurlURL?]>
-    private let isEmpty: Bool
+    private let written: [RewriteRule]
 
     package init(_ rules: [RewriteRule]) {
         self.rules = Mutex(rules.map { $0.isExpression ? Self.matcher($0) : Self.mover($0) })
-        isEmpty = rules.isEmpty
+        written = rules
     }
 
     /// Applies the first rule that matches and leads to another, usable URL.
     ///
     /// - Returns: The URL, and the rule's number, from 1.
     package func apply(to url: CurlURL) -> (url: CurlURL, rule: Int)? {
-        if isEmpty { return nil }
+        if written.isEmpty { return nil }
         return rules.withLock { rules in
             for (index, rule) in rules.enumerated() { if let target = rule(url) { return (target, index + 1) } }
             return nil
@@ -114,8 +114,10 @@ package final class RewriteRules: RequestResolver {
     }
 
     package func resolve(_ requests: [ResolverRequest]) -> [RequestDisposition] {
-        requests.map { request in
-            guard let url = try? CurlURL(request.url), let target = apply(to: url) else { return .proceed }
+        // Rules of its own: an expression that never ends on one URL must not hold up the questions about others.
+        let own = RewriteRules(written)
+        return requests.map { request in
+            guard let url = try? CurlURL(request.url), let target = own.apply(to: url) else { return .proceed }
             return .replace(url: target.url.text, headers: [])
         }
     }

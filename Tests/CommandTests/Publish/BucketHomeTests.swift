@@ -716,6 +716,30 @@ struct BucketHomeTests {
         try pulled(into: "out")
     }
 
+    @Test("A damaged pack of outlines is replaced, although it has the same name and size when it is made again")
+    func replacedOutline() throws {
+        try damageOutline()
+        #expect(try publish().status == 0)
+        // The outline that was made again is alone in its pack.
+        let root = try JSONSerialization.jsonObject(with: Data(try #require(bucket["maps/tiles/manifest.json"])))
+        let object = try #require(root as? [String: Any])
+        let outlines = try #require(object["parts"] as? [[String: Any]]).compactMap {
+            ($0["outline"] as? [[Any]])?.first?.compactMap { $0 as? Int }
+        }
+        let packs = try #require(object["packs"] as? [[String: Any]]).compactMap { $0["sha256"] as? String }
+        let alone = try #require(outlines.first)
+        let name = "maps/tiles/packs/\(packs[try #require(alone.first)]).pack"
+        let good = try #require(bucket[name])
+        bucket[name]?[alone[1] + alone[2] / 2] ^= 1
+        for isAgain in [false, true] {
+            try FileManager.default.removeItem(atPath: scratch.path + "/.local")
+            let outcome = try publish("--json")
+            #expect(outcome.status == 0 && outcome.error.contains("is damaged") != isAgain, "\(outcome.error)")
+            #expect(outcome.output.contains("\"unchanged\":true") == isAgain, "\(outcome.output)")
+            #expect(bucket[name] == good)
+        }
+    }
+
     @Test("A bucket in another region than was believed is found there by publish and pull, and pull says so once")
     func region() throws {
         var environment = bucket.environment
