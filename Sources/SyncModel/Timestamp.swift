@@ -114,6 +114,11 @@ public struct WallTime: Sendable, Hashable, Comparable, Codable {
     /// Makes a moment from **milliseconds** since 1970-01-01 UTC.
     public init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
+    /// The moment as much later, or earlier if it is negative, in whole milliseconds.
+    package func moved(by duration: Duration) -> WallTime {
+        WallTime(milliseconds: milliseconds + Int64(duration / .milliseconds(1)))
+    }
+
     /// Orders by time.
     public static func < (left: WallTime, right: WallTime) -> Bool { left.milliseconds < right.milliseconds }
 

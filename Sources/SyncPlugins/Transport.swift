@@ -1,3 +1,5 @@
+public import SyncModel
+
 /// Identifies one transfer for the life of the process. Never a URL.
 public struct TransferID: Hashable, Sendable, CustomStringConvertible {
     /// A number, unique in this process.
@@ -273,9 +275,11 @@ public protocol Transport: Sendable {
 
     /// The status of transfers that have not ended, those on the wire first.
     ///
-    /// - Parameter limit: The most to return.
+    /// - Parameters:
+    ///   - limit: The most to return.
+    ///   - now: The present time, which a transport need not know otherwise.
     /// - Returns: Statuses and how many transfers are left out; `nil` if the transport cannot tell, or not now.
-    func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)?
+    func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)?
 
     /// Ends every transfer, then the transport's threads. Returns when they have ended.
     func shutdown()
@@ -283,5 +287,5 @@ public protocol Transport: Sendable {
 
 extension Transport {
     /// Returns `nil`: unknown.
-    public func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? { nil }
+    public func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? { nil }
 }

@@ -273,8 +273,8 @@ final class BucketTransport: Transport {
 
     var totals: TransferTotals { inner.totals }
 
-    func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
-        inner.transferStatuses(limit: limit)
+    func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
+        inner.transferStatuses(limit: limit, at: now)
     }
 
     func shutdown() {

@@ -97,8 +97,8 @@ final class OriginLedger: Transport {
         return totals
     }
 
-    func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
-        transport.transferStatuses(limit: limit)
+    func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
+        transport.transferStatuses(limit: limit, at: now)
     }
 
     func shutdown() { transport.shutdown() }

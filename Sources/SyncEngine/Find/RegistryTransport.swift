@@ -1,6 +1,6 @@
 import SyncContent
 package import SyncManifest
-import SyncModel
+package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -232,8 +232,8 @@ package final class RegistryTransport: Transport {
 
     package var totals: TransferTotals { inner.totals }
 
-    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
-        inner.transferStatuses(limit: limit)
+    package func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
+        inner.transferStatuses(limit: limit, at: now)
     }
 
     package func shutdown() { inner.shutdown() }

@@ -22,7 +22,7 @@ package final class LiveRun: Sendable {
         var thread: WorkerThread?
     }
 
-    /// The received bytes of a transfer at the last check, and **bytes** a second.
+    /// The received bytes of a transfer at the last check, and **bytes** a second; by the transfer's number.
     private typealias Sample = (received: UInt64, rate: Double)
 
     /// The progress of a large file, in **bytes**.
@@ -82,8 +82,8 @@ package final class LiveRun: Sendable {
     // MARK: The thread
 
     private func work(_ environment: EngineEnvironment) {
-        var samples: [TransferID: Sample] = [:]
-        var last: [TransferStatus] = []
+        var samples: [UInt64: Sample] = [:]
+        var last: [RequestStatus] = []
         var written: [UInt8] = []
         var lookedAt = environment.now()
         while true {
@@ -97,14 +97,16 @@ package final class LiveRun: Sendable {
             environment.keep()
             let now = environment.now()
             // A stopped or finished run has nothing on the wire.
-            let told = isEnding ? ([], 0) : environment.transferStatuses(limit: Self.mostTransfers)
+            let told =
+                isEnding
+                ? ([], 0) : environment.transferStatuses(limit: Self.mostTransfers, at: WallTime(milliseconds: now))
             let transfers = told?.transfers ?? last
             samples = Self.rates(transfers, samples, milliseconds: now - lookedAt)
             lookedAt = now
             last = transfers
             let state = state.withLock { $0 }
             if let files = state.files, state.total.files > 0 || !transfers.isEmpty {
-                let json = record(transfers, more: told?.more ?? 0, samples, state, environment, now: now)
+                let json = record(transfers, more: told?.more ?? 0, samples, state, environment)
                 if json != written {
                     // A record that cannot be written is just not shown.
                     try? files.write(requests: json)
@@ -116,18 +118,18 @@ package final class LiveRun: Sendable {
         }
     }
 
-    private static func rates(_ transfers: [TransferStatus], _ samples: [TransferID: Sample], milliseconds: Int64)
-        -> [TransferID: Sample]
+    private static func rates(_ transfers: [RequestStatus], _ samples: [UInt64: Sample], milliseconds: Int64)
+        -> [UInt64: Sample]
     {
-        var next: [TransferID: Sample] = [:]
+        var next: [UInt64: Sample] = [:]
         for transfer in transfers {
-            let before = samples[transfer.id]
+            let before = samples[transfer.transfer]
             var rate = before?.rate ?? 0
             if let before, milliseconds > 0, transfer.received >= before.received {
                 let latest = Double(transfer.received - before.received) * 1_000 / Double(milliseconds)
                 rate = rate == 0 ? latest : (rate + latest) / 2
             }
-            next[transfer.id] = (transfer.received, rate < 1 ? 0 : rate)
+            next[transfer.transfer] = (transfer.received, rate < 1 ? 0 : rate)
         }
         return next
     }
@@ -135,8 +137,8 @@ package final class LiveRun: Sendable {
     // MARK: The record
 
     private func record(
-        _ transfers: [TransferStatus], more: Int, _ samples: [TransferID: Sample], _ state: State,
-        _ environment: EngineEnvironment, now: Int64
+        _ transfers: [RequestStatus], more: Int, _ samples: [UInt64: Sample], _ state: State,
+        _ environment: EngineEnvironment
     ) -> [UInt8] {
         let (counts, totals) = (state.tasks?.counts() ?? [:], environment.transport.totals)
         return JSONLine.object { line in
@@ -157,8 +159,15 @@ package final class LiveRun: Sendable {
             line.field("requests_sent", totals.requests)
             if let progress = state.progress { line.object("progress") { progress.write(to: &$0) } }
             line.list("requests", transfers) { transfer, line in
-                let subject = environment.events.subjects.subject(of: transfer.id)
-                transfer.write(to: &line, subject, rate: samples[transfer.id]?.rate ?? 0, now: now)
+                let subject = environment.events.subjects.subject(of: TransferID(rawValue: transfer.transfer))
+                var status = transfer
+                status.path = subject?.path
+                if status.path == nil {
+                    status.object = subject?.object ?? String(transfer.original.split(separator: "/").last ?? "")
+                }
+                status.tasks = subject?.tasks ?? 0
+                status.rate = UInt64(exactly: (samples[transfer.transfer]?.rate ?? 0).rounded()) ?? 0
+                status.write(to: &line)
             }
             line.field("more", more)
             line.list("parts", (state.parts?() ?? []).prefix(Self.mostFiles)) { part, line in
@@ -173,9 +182,9 @@ package final class LiveRun: Sendable {
 extension EngineEnvironment {
     /// The statuses of all transports; `nil` if the network transport cannot tell now. The first local transfer comes
     /// first, the other local ones last.
-    fileprivate func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
-        guard let web = transport.transferStatuses(limit: limit) else { return nil }
-        let local = localTransport.transferStatuses(limit: limit) ?? ([], 0)
+    fileprivate func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
+        guard let web = transport.transferStatuses(limit: limit, at: now) else { return nil }
+        let local = localTransport.transferStatuses(limit: limit, at: now) ?? ([], 0)
         let (read, queued) = (local.transfers.prefix(1), local.transfers.dropFirst())
         let told = (read + web.transfers + queued).prefix(limit)
         let all = web.transfers.count + web.more + local.transfers.count + local.more
@@ -192,40 +201,4 @@ extension PullProgress {
         line.field("bytes_done", bytesDone)
         line.field("bytes_total", bytesTotal)
     }
-}
-
-extension TransferStatus {
-    /// The fields of an object of `status --requests`.
-    func write(to line: inout JSONLine, _ subject: TransferSubject?, rate: Double, now: Int64) {
-        line.field("transfer", id.rawValue)
-        if let path = subject?.path {
-            line.field("path", path)
-        } else {
-            line.field("object", subject?.object ?? String(original.split(separator: "/").last ?? ""))
-        }
-        line.field("tasks", subject?.tasks ?? 0)
-        line.field("state", state)
-        // In whole seconds, so that an unchanged state is not written again.
-        line.time("since", (now - Int64(age / .milliseconds(1))) / 1000 * 1000)
-        if let wait { line.time("until", (now + Int64(wait / .milliseconds(1))) / 1000 * 1000) }
-        line.field("reason", optional: reason)
-        line.field("attempt", attempt)
-        line.field("attempts", attempts)
-        if let range { line.range(range) }
-        line.field("received", received)
-        line.field("rate", UInt64(exactly: rate.rounded()) ?? 0)
-        line.field("source", source)
-        line.field("original", original.withoutQueryMark)
-        line.field("current", current.withoutQueryMark)
-        line.list("hops", hops) { hop, line in
-            line.field("from", hop.from.withoutQueryMark)
-            line.field("to", hop.to.withoutQueryMark)
-            line.field("reason", hop.reason)
-        }
-    }
-}
-
-extension String {
-    /// A redacted URL without the sign that there was a query.
-    fileprivate var withoutQueryMark: String { hasSuffix("?…") ? String(dropLast(2)) : self }
 }

@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 package import SyncPlugins
 import SyncSystem
 import SyncTransfer
@@ -224,9 +224,9 @@ package final class LFSTransport: Transport {
         return sum
     }
 
-    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
-        guard let rest = inner.transferStatuses(limit: limit) else { return nil }
-        guard let own = local.transferStatuses(limit: limit), !own.transfers.isEmpty else { return rest }
+    package func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
+        guard let rest = inner.transferStatuses(limit: limit, at: now) else { return nil }
+        guard let own = local.transferStatuses(limit: limit, at: now), !own.transfers.isEmpty else { return rest }
         let all = own.transfers + rest.transfers
         let told = Array(all.prefix(limit))
         return (told, rest.more + own.more + all.count - told.count)

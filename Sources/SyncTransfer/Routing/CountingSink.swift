@@ -16,15 +16,15 @@ final class CountingSink: SplittableSink {
     }
 
     /// The status of the transfer. The number of the attempt is known only to the transport.
-    func status(_ now: RequestState) -> TransferStatus {
+    func status(_ requestState: RequestState, at now: WallTime) -> RequestStatus {
         let url = request.urls.first ?? ""
-        var status = TransferStatus(
-            id: request.id, original: redacted(url: url),
-            source: (try? CurlURL(url))?.origin.description ?? (leadingScheme(of: url) ?? "") + ":", attempts: 1)
+        var status = RequestStatus(
+            transfer: request.id.rawValue, original: redacted(url: url),
+            source: (try? CurlURL(url))?.origin.description ?? (leadingScheme(of: url) ?? "") + ":", attempts: 1,
+            since: now.moved(by: state.withLock { $0.since } - .now))
         let first = request.range?.lowerBound ?? 0
-        status.state = now
-        status.range = request.range ?? request.objectSize.map { 0..<$0 }
-        status.age = ContinuousClock.now - state.withLock { $0.since }
+        status.state = requestState
+        status.range = (request.range ?? request.objectSize.map { 0..<$0 })?.bounds
         status.received = received(from: first)
         return status
     }

@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -66,12 +66,14 @@ package final class FileTransport: Transport {
         return totals
     }
 
-    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+    package func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
         let (current, waiting, count) = state.withLock { state in
             let waiting = Array(state.next.suffix(limit).reversed()) + state.waiting.prefix(limit)
             return (state.current, waiting, state.next.count + state.waiting.count)
         }
-        let told = [current?.sink.status(.receiving)].compactMap(\.self) + waiting.map { $0.sink.status(.queued) }
+        let told =
+            [current?.sink.status(.receiving, at: now)].compactMap(\.self)
+            + waiting.map { $0.sink.status(.queued, at: now) }
         let all = count + (current == nil ? 0 : 1)
         return (Array(told.prefix(limit)), all - min(limit, all))
     }

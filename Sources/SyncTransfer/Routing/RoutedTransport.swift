@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -157,15 +157,15 @@ package final class RoutedTransport: Transport {
         return sum
     }
 
-    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
-        guard let rest = others.transferStatuses(limit: limit) else { return nil }
+    package func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
+        guard let rest = others.transferStatuses(limit: limit, at: now) else { return nil }
         let (routed, count) = state.withLock { state in
             let routed = state.owners.values.lazy.compactMap(\.sink)
             return (Array(routed.prefix(limit)), routed.count)
         }
         // Transfers of the other transport that only wait come after them.
         let place = rest.transfers.firstIndex { $0.state != .receiving } ?? rest.transfers.count
-        let own = routed.map { $0.status(.receiving) }.sorted { $0.id.rawValue < $1.id.rawValue }
+        let own = routed.map { $0.status(.receiving, at: now) }.sorted { $0.transfer < $1.transfer }
         let all = rest.transfers[..<place] + own + rest.transfers[place...]
         let told = Array(all.prefix(limit))
         return (told, rest.more + rest.transfers.count + count - told.count)

@@ -125,7 +125,7 @@ final class Router {
         }
     }
 
-    /// Announces a hop of a piece, and keeps it for ``TransferStatus``.
+    /// Announces a hop of a piece, and keeps it for ``RequestStatus``.
     func announce(_ hop: Hop, of piece: Piece) {
         piece.trail.append(hop)
         piece.hasNewHop = true

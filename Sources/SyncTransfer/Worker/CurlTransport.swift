@@ -1,3 +1,4 @@
+package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -66,9 +67,11 @@ package final class CurlTransport: Transport {
 
     package var totals: TransferTotals { counters.totals }
 
-    package func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+    package func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
         let answer = Monitor<Statuses?>(nil)
-        guard inbox.post(.describe(limit: limit, { told in answer.change { $0 = told } })) else { return ([], 0) }
+        guard inbox.post(.describe(limit: limit, at: now, { told in answer.change { $0 = told } })) else {
+            return ([], 0)
+        }
         var looks = 0
         let told = answer.wait(every: Self.patience) { told -> Statuses?? in
             looks += 1
@@ -77,8 +80,8 @@ package final class CurlTransport: Transport {
         return told
     }
 
-    /// The answer to ``Command/describe(limit:_:)``.
-    typealias Statuses = (transfers: [TransferStatus], more: Int)
+    /// The answer to ``Command/describe(limit:at:_:)``.
+    typealias Statuses = (transfers: [RequestStatus], more: Int)
 
     /// How long to wait for the worker's answer, in **milliseconds**.
     private static let patience = 250

@@ -206,7 +206,7 @@ final class CurlWorker {
             if dispatcher.credentials.take(answer, number, for: dispatcher.hosts[origin]) {
                 credentialIsKnown(for: origin)
             }
-        case .describe(let limit, let tell): tell(dispatcher.statuses(limit: limit))
+        case .describe(let limit, let time, let tell): tell(dispatcher.statuses(limit: limit, at: time))
         case .setWaiting(let deadline, let patience):
             dispatcher.longest = deadline
             dispatcher.setPatience(patience)

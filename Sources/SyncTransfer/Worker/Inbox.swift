@@ -1,3 +1,4 @@
+import SyncModel
 import SyncPlugins
 import SyncSystem
 
@@ -12,7 +13,7 @@ enum Command: Sendable {
     case resolved(UInt64, [ResolverAnswer], [PluginError])
     case recorded(UInt64)
     case provided(Origin, UInt64, ProvidedCredential)
-    case describe(limit: Int, @Sendable (CurlTransport.Statuses) -> Void)
+    case describe(limit: Int, at: WallTime, @Sendable (CurlTransport.Statuses) -> Void)
 }
 
 /// Passes commands to the worker's thread and its results back. Threads meet only here.

@@ -11,7 +11,7 @@ import Testing
 
 /// Has transfers, as it says, and fetches nothing.
 private struct ListingTransport: Transport {
-    var transfers: [TransferStatus]
+    var transfers: [RequestStatus]
     var more = 0
 
     func start(
@@ -23,7 +23,7 @@ private struct ListingTransport: Transport {
     func cancel(_ id: TransferID) {}
     func reportFault(url: String, reason: String) {}
     var totals: TransferTotals { TransferTotals() }
-    func transferStatuses(limit: Int) -> (transfers: [TransferStatus], more: Int)? {
+    func transferStatuses(limit: Int, at now: WallTime) -> (transfers: [RequestStatus], more: Int)? {
         (Array(transfers.prefix(limit)), more + max(0, transfers.count - limit))
     }
     func shutdown() {}
@@ -31,8 +31,10 @@ private struct ListingTransport: Transport {
 
 @Suite("What a run records of its present state", .timeLimit(.minutes(10)))
 struct LiveRunTests {
-    private func status(_ id: UInt64, _ state: RequestState, received: UInt64 = 0) -> TransferStatus {
-        var status = TransferStatus(id: TransferID(rawValue: id), original: "x://\(id)", source: "x:", attempts: 1)
+    private func status(_ id: UInt64, _ state: RequestState, received: UInt64 = 0) -> RequestStatus {
+        var status = RequestStatus(
+            transfer: id, original: "x://\(id)", source: "x:", attempts: 1,
+            since: WallTime(milliseconds: 1_779_999_998_765))
         (status.state, status.received) = (state, received)
         return status
     }
@@ -54,6 +56,7 @@ struct LiveRunTests {
         let object = try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
         let requests = try #require(object?["requests"] as? [[String: Any]])
         #expect(requests.map { $0["transfer"] as? Int } == [3, 1, 2, 4])
+        #expect(requests.allSatisfy { $0["since"] as? String == timestamp(milliseconds: 1_779_999_998_000) })
         #expect(requests[0]["received"] as? Int == 7 && object?["more"] as? Int == 5)
     }
 }

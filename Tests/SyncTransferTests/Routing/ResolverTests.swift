@@ -238,7 +238,7 @@ struct ResolverTests {
         // All but the first have been resolved to the same link and wait for their turn when that ends.
         let runs = (0..<6).map { _ in bench.start(object) }
         try await waitFor {
-            let told = bench.transport.transferStatuses(limit: 9)?.transfers
+            let told = bench.transport.transferStatuses(limit: 9, at: WallTime(milliseconds: 0))?.transfers
             return told?.count { $0.state == .queued } == 5 ? true : nil
         }
         time.withLock { $0 += 200 }

@@ -8,6 +8,7 @@ import Testing
 @Suite("Transfers go to the transport their URLs are for", .timeLimit(.minutes(10)))
 struct RoutedTransportTests {
     static let shared = ServedObject.patterned(size: 50_000)
+    private static let now = WallTime(milliseconds: 1_000_000)
     var object: ServedObject { Self.shared }
 
     private func run(_ urls: [String], on transport: some Transport) -> TransferRun {
@@ -60,7 +61,7 @@ struct RoutedTransportTests {
         // Tasks wait for those of other tests, for seconds.
         try WorkerThread(name: "watch") {
             while ended.withLock({ $0 == nil }) {
-                for status in routed.transferStatuses(limit: 1)?.transfers ?? [] {
+                for status in routed.transferStatuses(limit: 1, at: Self.now)?.transfers ?? [] {
                     most.withLock { $0 = max($0, status.received) }
                 }
                 pauseThread(milliseconds: 2)
@@ -200,23 +201,24 @@ struct RoutedTransportTests {
             start(3, "store://a/y", range: 5..<9),
         ]
         let told = try await waitFor {
-            let told = routed.transferStatuses(limit: 9)
+            let told = routed.transferStatuses(limit: 9, at: Self.now)
             return told?.transfers.count == 3 ? told : nil
         }
-        #expect(told.more == 0 && told.transfers.map(\.id.rawValue) == [2, 3, 1])
+        #expect(told.more == 0 && told.transfers.map(\.transfer) == [2, 3, 1])
         let first = told.transfers[0]
-        #expect(first.state == .receiving && first.source == "store:" && first.range == 0..<50_000)
+        #expect(first.since <= Self.now && first.until == nil)
+        #expect(first.state == .receiving && first.source == "store:" && first.range == [0, 50_000])
         #expect(!first.original.contains("secret") && first.original == first.current)
-        #expect(told.transfers[1].range == 5..<9 && told.transfers[1].received == 0)
+        #expect(told.transfers[1].range == [5, 9] && told.transfers[1].received == 0)
         route.bring([1, 2, 3], at: 5)
-        let more = try await waitFor { routed.transferStatuses(limit: 9) }
+        let more = try await waitFor { routed.transferStatuses(limit: 9, at: Self.now) }
         #expect(more.transfers.map(\.received) == [0, 3, 0] && runs[2].sink.bytes == [1, 2, 3])
-        let some = try await waitFor { routed.transferStatuses(limit: 1) }
+        let some = try await waitFor { routed.transferStatuses(limit: 1, at: Self.now) }
         #expect(some.more == 2 && some.transfers.count == 1 && some.transfers.first?.state == .receiving)
         route.end()
         for run in runs.dropFirst() { _ = try await run.end() }
-        let rest = try await waitFor { routed.transferStatuses(limit: 9) }
-        #expect(rest.more == 0 && rest.transfers.map(\.id.rawValue) == [1])
+        let rest = try await waitFor { routed.transferStatuses(limit: 9, at: Self.now) }
+        #expect(rest.more == 0 && rest.transfers.map(\.transfer) == [1])
         far.server.releaseStalls()
         far.transport.shutdown()
         _ = try await runs[0].end()

@@ -141,18 +141,19 @@ struct FileTransportTests {
         var runs = [shelf.start(range: 5..<900_000, sink: behaviour)]
         _ = try await waitFor { paused.withLock { $0 } ? true : nil }
         runs += (2...4).map { shelf.start(id: $0) }
-        let all = try #require(shelf.transport.transferStatuses(limit: 9))
-        #expect(all.more == 0 && all.transfers.map(\.id.rawValue) == [1, 2, 3, 4])
+        let now = WallTime(milliseconds: 0)
+        let all = try #require(shelf.transport.transferStatuses(limit: 9, at: now))
+        #expect(all.more == 0 && all.transfers.map(\.transfer) == [1, 2, 3, 4])
         #expect(all.transfers.map(\.state) == [.receiving, .queued, .queued, .queued])
         let first = all.transfers[0]
         #expect(first.received == UInt64(runs[0].sink.bytes.count) && first.received > 0)
-        #expect(first.range == 5..<900_000 && first.source == "file:" && first.original == shelf.url("a"))
-        let some = try #require(shelf.transport.transferStatuses(limit: 2))
-        #expect(some.more == 2 && some.transfers.map(\.id.rawValue) == [1, 2])
+        #expect(first.range == [5, 900_000] && first.source == "file:" && first.original == shelf.url("a"))
+        let some = try #require(shelf.transport.transferStatuses(limit: 2, at: now))
+        #expect(some.more == 2 && some.transfers.map(\.transfer) == [1, 2])
         // The one that is read comes last: the next would be read at once.
         for id in [4, 3, 2, 1] as [UInt64] { shelf.transport.cancel(TransferID(rawValue: id)) }
         for run in runs { #expect(try await shelf.failure(run).code == .cancelled) }
-        #expect(try await waitFor { shelf.transport.transferStatuses(limit: 9) }.transfers.isEmpty)
+        #expect(try await waitFor { shelf.transport.transferStatuses(limit: 9, at: now) }.transfers.isEmpty)
     }
 
     @Test("A cancel before the start is kept")

@@ -1,45 +1,4 @@
-public import SyncModel
-
-/// The status of an unfinished transfer, for display. URLs are redacted.
-public struct TransferStatus: Sendable, Equatable {
-    /// The transfer.
-    public var id: TransferID
-    /// The state of the transfer.
-    public var state: RequestState
-    /// The time since that state began.
-    public var age: Duration
-    /// The least time that it will stay so; `nil` if unknown.
-    public var wait: Duration?
-    /// The reason, for people; `nil` if the state says it all.
-    public var reason: String?
-    /// The URL from the manifest or the user.
-    public var original: String
-    /// The URL of the last request, or of the next one.
-    public var current: String
-    /// The steps from ``original`` to ``current``, in order.
-    public var hops: [Hop]
-    /// The origin of ``current``.
-    public var source: String
-    /// The wanted **bytes** of the object, half open; `nil` while its length is unknown.
-    public var range: Range<UInt64>?
-    /// **Bytes** of them received.
-    public var received: UInt64
-    /// The attempt in a row, from 1.
-    public var attempt: Int
-    /// The most attempts in a row without progress.
-    public var attempts: Int
-
-    /// A queued transfer that has received nothing.
-    public init(id: TransferID, original: String, source: String, attempts: Int) {
-        (self.id, self.original, self.source, self.attempts) = (id, original, source, attempts)
-        state = .queued
-        age = .zero
-        current = original
-        hops = []
-        received = 0
-        attempt = 1
-    }
-}
+import SyncModel
 
 /// A step of a transfer from one URL to the next. URLs are redacted.
 public struct Hop: Sendable, Equatable {
