@@ -20,6 +20,10 @@ final class SessionJob: Sendable {
         var hasCalledHooks = false
         /// Whether all files are fetched and the run waits for the time of its switch.
         var isWaiting = false
+        /// Whether only the switch was left at the start; ends when bytes of files arrive all the same.
+        var isBuilt = false
+        /// Body **bytes** received when files were counted first, the manifest's.
+        var receivedBefore: UInt64?
         var handle: AssembledEngine?
         /// An engine that has already fetched the manifest.
         var spare: AssembledEngine?
@@ -139,6 +143,10 @@ final class SessionJob: Sendable {
     func note(_ progress: PullProgress) -> Bool {
         state.withLock { state in
             if progress.isCounting { state.progress = progress }
+            if state.isBuilt, progress.phase == .fetching {
+                if progress.received > state.receivedBefore ?? progress.received { state.isBuilt = false }
+                state.receivedBefore = state.receivedBefore ?? progress.received
+            }
             let begins = progress.phase == .waiting && !state.isWaiting
             if begins { state.isWaiting = true }
             return begins
@@ -189,6 +197,12 @@ extension SessionJob {
         state.withLock { $0.conditions = (check, run, destination) }
     }
 
+    /// Whether only the switch is left, so that no condition counts.
+    var isBuilt: Bool {
+        get { state.withLock(\.isBuilt) }
+        set { state.withLock { $0.isBuilt = newValue } }
+    }
+
     var hasConditions: Bool { state.withLock { $0.conditions != nil } }
 
     /// The report of the last evaluation, if it blocks the run.
@@ -196,7 +210,7 @@ extension SessionJob {
 
     /// Evaluates all conditions and records changes; blocks for seconds at most.
     func mayContinue() -> Bool {
-        let (conditions, handle) = state.withLock { ($0.isOver ? nil : $0.conditions, $0.handle) }
+        let (conditions, handle) = state.withLock { ($0.isOver || $0.isBuilt ? nil : $0.conditions, $0.handle) }
         guard let (check, run, destination) = conditions else { return true }
         let now = environment.now()
         // Earlier attempts count, too.

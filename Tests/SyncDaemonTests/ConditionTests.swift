@@ -159,6 +159,82 @@ struct ConditionTests {
         #expect(try !bench.eventNames().contains("condition.blocked"))
     }
 
+    /// A run that waits for the time to be shown at, an hour from now; its agent has ended.
+    private func built(_ bench: AgentBench, _ power: Switch) async throws {
+        var asked = request(bench)
+        var wishes = AtomicSwitch()
+        wishes.notBefore = WallTime(milliseconds: bench.now() + 3_600_000)
+        asked.atomic = wishes
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            _ = try await agent.enqueue(asked)
+            try await untilBuilt(agent)
+        }
+        #expect(try bench.store.runs(session: session, limit: 1).first?.state == .waiting)
+    }
+
+    private func until(_ isThere: () async throws -> Bool) async throws {
+        for _ in 0..<2_000 {
+            if try await isThere() { return }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        Issue.record("it did not come")
+    }
+
+    private func untilBuilt(_ agent: Agent) async throws {
+        try await until { try await agent.session(session).run?.progress?.phase == .waiting }
+    }
+
+    @Test("What is complete is shown at its time by the next agent, too, whatever a condition says then [S49 S133]")
+    func restartBeforeSwitch() async throws {
+        let bench = try AgentBench(hasStillClock: true)
+        let power = Switch()
+        try await built(bench, power)
+        power.set(.blocked(reason: "on battery"))
+        let packs = bench.server.log.entries.count { $0.request.target.hasSuffix(".pack") }
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            try await untilBuilt(agent)
+            try await Task.sleep(for: .milliseconds(100))
+            bench.advance(.seconds(3_600))
+            try await bench.until(.finished)
+        }
+        #expect(bench.server.log.entries.count { $0.request.target.hasSuffix(".pack") } == packs)
+        #expect(bench.tree.problems(in: bench.destination) == [])
+        #expect(try !bench.eventNames().contains("condition.blocked"))
+    }
+
+    @Test("What was complete and is damaged since is fetched again only when its conditions hold [S49 S133]")
+    func damagedBeforeSwitch() async throws {
+        let bench = try AgentBench(files: 4, large: 3_000_000, hasStillClock: true)
+        let power = Switch()
+        try await built(bench, power)
+        power.set(.blocked(reason: "on battery"))
+        for path in try FileManager.default.subpathsOfDirectory(atPath: bench.root.path)
+        where path.hasSuffix("/large") {
+            try FileManager.default.removeItem(atPath: bench.root.path(path))
+        }
+        bench.stallLarge()
+        let agent = agent(bench, [power])
+        try await whileRunning(agent) {
+            try await until { try await agent.session(session).reason == .condition("power") }
+            let requests = bench.server.log.entries.count
+            // They are looked at again, and still do not hold.
+            let looks = power.contexts.count
+            bench.advance(.seconds(60))
+            try await until { power.contexts.count > looks }
+            try await Task.sleep(for: .milliseconds(200))
+            #expect(bench.server.log.entries.count == requests, "blocked, and yet it asks")
+            bench.free()
+            power.set(.ok)
+            bench.advance(.seconds(60))
+            try await untilBuilt(agent)
+            bench.advance(.seconds(3_600))
+            try await bench.until(.finished)
+        }
+        #expect(bench.tree.problems(in: bench.destination) == [])
+    }
+
     @Test("A budget counts what all attempts have received [S52 S133]")
     func budget() async throws {
         let bench = try AgentBench(files: 4, large: 6_000_000)

@@ -683,6 +683,15 @@ extension StoredSession {
     }
 }
 
+extension StoredRun {
+    /// Whether all files of the run are in a tree that is to be shown at a certain time, so that only that is left.
+    package func onlyAwaitsSwitch(at destination: String) -> Bool {
+        guard recipe.atomic?.notBefore != nil, let home = (try? TreeHome.find(destination)) ?? nil else { return false }
+        let content = home.ledger.building?.content
+        return content?.run == identifier && content?.manifest == manifest
+    }
+}
+
 extension SyncStore {
     /// The manifests of revisions that are kept in the destinations of all sessions.
     ///
