@@ -164,8 +164,13 @@ struct PlanTests {
         let gap = Plan.Target(row: 1, blob: 0, fileOffset: 0, isWhole: true, isGap: true)
         #expect(gap.blob == 0 && gap.isWhole && gap.isGap && !gap.isStandalone)
         #expect(Plan.Target(row: 0, blob: 0, fileOffset: 0, isWhole: true).isStandalone)
-        var slot = Plan.Slot(range: (1 << 40)..<(3 << 40), rawLength: 1 << 41, codec: .zstd, targets: 7..<9, delta: 0)
+        var slot = Plan.Slot(
+            pack: 999_999, range: (1 << 40)..<(3 << 40), rawLength: 1 << 41, codec: .zstdDictionary, targets: 7..<9,
+            delta: 0)
         #expect(slot.range == (1 << 40)..<(3 << 40) && slot.targets == 7..<9 && slot.delta == 0)
+        #expect(slot.pack == 999_999 && slot.codec == .zstdDictionary)
+        let loose = Plan.Slot(range: 0..<1, rawLength: 1, codec: .identity, targets: 0..<1)
+        #expect(loose.pack == nil && loose.codec == .identity && loose.delta == nil)
         slot.targets = 20_000_000..<20_000_001
         #expect(slot.targets == 20_000_000..<20_000_001)
     }

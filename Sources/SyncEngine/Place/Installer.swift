@@ -229,19 +229,10 @@ final class Installer: BlobConsumer {
     // MARK: Slots that are not complete
 
     func keep(_ stored: UnsafeRawBufferPointer, at position: Int, of slot: Int, part: Int) {
-        guard let place = place(of: slot) else { return }
-        let length = plan.slots[slot].range.length
-        context.partialBlobs.keep(stored, at: position, of: place, length: length, part: part)
+        context.partialBlobs.keep(stored, at: position, of: slot, in: plan, part: part)
     }
 
-    func kept(slot: Int, count: Int) -> [UInt8] {
-        place(of: slot).map { context.partialBlobs.bytes(at: $0, count: count) } ?? [UInt8](repeating: 0, count: count)
-    }
-
-    private func place(of slot: Int) -> Plan.PackPosition? {
-        guard let span = span(of: slot), case .pack(let pack) = plan.spans[span].source else { return nil }
-        return Plan.PackPosition(pack: pack, offset: plan.slots[slot].range.lowerBound)
-    }
+    func kept(slot: Int, count: Int) -> [UInt8] { context.partialBlobs.bytes(of: slot, count: count) }
 
     /// The span of a slot; spans are in the order of their slots.
     private func span(of slot: Int) -> Int? {
@@ -265,7 +256,7 @@ final class Installer: BlobConsumer {
     /// The span that is responsible for a slot; `nil` if its first bytes come from an earlier process or another
     /// transfer, and may have been changed since.
     private func span(toBlameFor slot: Int) -> Int? {
-        if let place = place(of: slot) { return context.partialBlobs.isMixed(place) ? nil : span(of: slot) }
+        if plan.slots[slot].pack != nil { return context.partialBlobs.isMixed(slot) ? nil : span(of: slot) }
         // Some bytes of a loose file may be from an earlier process.
         return plan.targets[plan.slots[slot].targets.lowerBound].isGap ? nil : span(of: slot)
     }

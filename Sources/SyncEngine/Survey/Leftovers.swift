@@ -94,20 +94,21 @@ final class PartialBlobs: Sendable {
     private final class PartialBlob: Sendable {
         let file: Staging.File
         let descriptor: Descriptor
-        let place: Mutex<(Plan.PackPosition, count: UInt64)>
+        /// The blob's slot in the present plan, if it is there, and how many of its **bytes** the file has.
+        let contents: Mutex<(slot: Int?, count: UInt64)>
 
-        init(_ descriptor: consuming Descriptor, _ file: Staging.File, _ place: Plan.PackPosition, count: UInt64) {
+        init(_ descriptor: consuming Descriptor, _ file: Staging.File, count: UInt64) {
             self.file = file
             self.descriptor = descriptor
-            self.place = Mutex((place, count))
+            contents = Mutex((nil, count))
         }
     }
 
     private struct State: Sendable {
-        /// Files left by an earlier process.
-        var found: [Plan.PackPosition: PartialBlob] = [:]
-        /// Places whose first bytes are from an earlier process.
-        var used: Set<Plan.PackPosition> = []
+        /// Files left by an earlier process for which there is no plan yet, and where their blobs are.
+        var found: [(pack: Int, offset: UInt64, blob: PartialBlob)] = []
+        /// The slots of the present plan whose first bytes are from an earlier process.
+        var used: [Int: PartialBlob] = [:]
         /// Files of this process, by the part of a span that delivers their blobs.
         var open: [Int: PartialBlob] = [:]
         var files: [Staging.File] = []
@@ -140,11 +141,17 @@ final class PartialBlobs: Sendable {
         guard read == Self.headLength, UInt64(littleEndian: head.0) == Self.magic, count < UInt64(littleEndian: head.2),
             UInt64(littleEndian: head.2) <= SpanUnpacker.smallLimit
         else { return false }
-        let place = Plan.PackPosition(pack: pack, offset: UInt64(littleEndian: head.1))
-        let partial = PartialBlob(descriptor, file, place, count: count)
+        let (blob, offset) = (PartialBlob(descriptor, file, count: count), UInt64(littleEndian: head.1))
         let dropped = state.withLock { state -> Staging.File? in
-            if let known = state.found[place], known.place.withLock({ $0.count }) >= count { return file }
-            return state.found.updateValue(partial, forKey: place)?.file
+            let same = state.found.firstIndex { $0.pack == pack && $0.offset == offset }
+            guard let same else {
+                state.found.append((pack, offset, blob))
+                return nil
+            }
+            let known = state.found[same].blob
+            if known.contents.withLock({ $0.count }) >= count { return file }
+            state.found[same].blob = blob
+            return known.file
         }
         if let dropped { staging.remove(dropped) }
         return true
@@ -155,68 +162,73 @@ final class PartialBlobs: Sendable {
 
     /// The plan without the bytes that partial blobs have; removes files that the plan does not use.
     func shortened(_ plan: Plan) -> Plan {
-        var plan = plan
-        let counts = state.withLock { $0.found.mapValues { $0.place.withLock(\.count) } }
-        guard !counts.isEmpty else { return plan }
-        let used = plan.leaveOut { place, slot in
-            slot.range.length <= SpanUnpacker.smallLimit && slot.rawLength <= SpanUnpacker.smallLimit
-                ? counts[place] ?? 0 : 0
+        let found = state.withLock(\.found)
+        guard !found.isEmpty else { return plan }
+        let byOffset = Dictionary(grouping: found, by: \.offset)
+        func partial(_ number: Int) -> PartialBlob? {
+            let slot = plan.slots[number]
+            guard let same = byOffset[slot.range.lowerBound], slot.range.length <= SpanUnpacker.smallLimit,
+                slot.rawLength <= SpanUnpacker.smallLimit
+            else { return nil }
+            return same.first { $0.pack == slot.pack }?.blob
         }
-        let useless = state.withLock { state in
-            defer { state.found = state.found.filter { used.contains($0.key) } }
-            state.used = used
-            return state.found.filter { !used.contains($0.key) }.map(\.value.file)
+        var shortened = plan
+        var used: [Int: PartialBlob] = [:]
+        for slot in shortened.leaveOut({ slot in partial(slot)?.contents.withLock { $0.count } ?? 0 }) {
+            used[slot] = partial(slot)
+            used[slot]?.contents.withLock { $0.slot = slot }
         }
-        for file in useless { staging.remove(file) }
-        return plan
+        state.withLock { ($0.found, $0.used) = ([], used) }
+        for (_, _, blob) in found where blob.contents.withLock({ $0.slot == nil }) { staging.remove(blob.file) }
+        return shortened
     }
 
-    /// The first `count` **bytes** of the blob at a place; zeros where they cannot be read.
-    func bytes(at place: Plan.PackPosition, count: Int) -> [UInt8] {
+    /// The first `count` **bytes** of a slot; zeros where they cannot be read.
+    func bytes(of slot: Int, count: Int) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
-        guard let partial = state.withLock({ $0.found[place] }) else { return bytes }
+        guard let partial = state.withLock({ $0.used[slot] }) else { return bytes }
         let read = bytes.withUnsafeMutableBytes {
             readFully(partial.descriptor.raw, into: $0, at: UInt64(Self.headLength))
         }
         return read == count ? bytes : [UInt8](repeating: 0, count: count)
     }
 
-    /// Whether the blob at a place has bytes of two processes, so that a wrong digest says nothing about the source.
-    func isMixed(_ place: Plan.PackPosition) -> Bool { state.withLock { $0.used.contains(place) } }
+    /// Whether a slot has bytes of two processes, so that a wrong digest says nothing about the source.
+    func isMixed(_ slot: Int) -> Bool { state.withLock { $0.used[slot] != nil } }
 
     // MARK: For a later process
 
-    /// Stores `bytes`, which start `position` **bytes** into the blob at `place`. What cannot be written is fetched
-    /// again.
-    func keep(_ bytes: UnsafeRawBufferPointer, at position: Int, of place: Plan.PackPosition, length: UInt64, part: Int)
-    {
-        guard let partial = partial(for: place, from: position, part: part) else { return }
+    /// Stores `bytes`, which start `position` **bytes** into a slot of the present plan. What cannot be written is
+    /// fetched again.
+    func keep(_ bytes: UnsafeRawBufferPointer, at position: Int, of slot: Int, in plan: Plan, part: Int) {
+        let (pack, range) = (plan.slots[slot].pack, plan.slots[slot].range)
+        guard let pack, let partial = partial(for: slot, of: pack, from: position, part: part) else { return }
         let start = UInt64(Self.headLength + position)
         var isWritten = writeAll(bytes, to: partial.descriptor.raw, at: start) == nil
         if position == 0, isWritten {
             // The head comes last: a file without it is ignored.
-            var head = (Self.magic.littleEndian, place.offset.littleEndian, length.littleEndian)
+            var head = (Self.magic.littleEndian, range.lowerBound.littleEndian, range.length.littleEndian)
             isWritten = withUnsafeBytes(of: &head) { writeAll($0, to: partial.descriptor.raw, at: 0) } == nil
         }
         if !isWritten { _ = setLength(partial.descriptor.raw, 0) }
         let count = isWritten ? UInt64(position + bytes.count) : 0
-        partial.place.withLock { $0 = (place, count) }
+        partial.contents.withLock { $0 = (slot, count) }
     }
 
-    /// The file to write to: one that has the blob up to `position`, or an empty one.
-    private func partial(for place: Plan.PackPosition, from position: Int, part: Int) -> PartialBlob? {
-        let (known, found) = state.withLock { ($0.open[part], position > 0 ? $0.found[place] : nil) }
+    /// The file to write to: one that has the slot up to `position`, or an empty one.
+    private func partial(for slot: Int, of pack: Int, from position: Int, part: Int) -> PartialBlob? {
+        let (known, found) = state.withLock { ($0.open[part], position > 0 ? $0.used[slot] : nil) }
         if position > 0 {
-            if let known, known.place.withLock({ $0 == (place, UInt64(position)) }) { return known }
-            guard let found, found.place.withLock({ $0.count }) == UInt64(position) else { return nil }
+            if let known, known.contents.withLock({ $0 == (slot, UInt64(position)) }) { return known }
+            guard let found, found.contents.withLock({ $0.count }) == UInt64(position) else { return nil }
             state.withLock { $0.open[part] = found }
             if let known { staging.remove(known.file) }
             return found
         }
         if let known { return setLength(known.descriptor.raw, 0) == nil ? known : nil }
-        let file = staging.newFile(lane: lane, partialBlobOf: manifest.packs[place.pack].sha256)
+        let file = staging.newFile(lane: lane, partialBlobOf: manifest.packs[pack].sha256)
         guard let made = staging.create(file, executable: false) else { return nil }
-        let partial = PartialBlob(made, file, place, count: 0)
+        let partial = PartialBlob(made, file, count: 0)
         state.withLock {
             $0.open[part] = partial
             $0.files.append(file)
@@ -226,9 +238,10 @@ final class PartialBlobs: Sendable {
 
     /// Ends the use of a plan's parts; those of another plan follow.
     func endPlan() {
-        state.withLock {
-            $0.open = [:]
-            $0.used = []
+        state.withLock { state in
+            state.open = [:]
+            state.files += state.used.values.map(\.file)
+            state.used = [:]
         }
     }
 
@@ -236,7 +249,7 @@ final class PartialBlobs: Sendable {
     func remove() {
         let files = state.withLock { state in
             defer { state = State() }
-            return state.files + state.found.values.map(\.file)
+            return state.files + state.found.map(\.blob.file) + state.used.values.map(\.file)
         }
         for file in files { staging.remove(file) }
     }

@@ -69,8 +69,8 @@ package func makePlan(
     delta: (_ row: Int, _ blob: Int) -> Int? = { _, _ in nil }
 ) -> Plan {
     var plan = Plan()
-    var wantedBlobs: [WantedBlob] = []
-    wantedBlobs.reserveCapacity(wanted.count)
+    plan.slots.reserveCapacity(wanted.count)
+    plan.targets.reserveCapacity(wanted.count)
     for row in wanted where manifest.files.kind(row) != .link {
         plan.files += 1
         let blobs = manifest.files.blobs(row)
@@ -89,71 +89,18 @@ package func makePlan(
                     }
                     let target = Plan.Target(
                         row: row, blob: position, fileOffset: fileOffset, isWhole: blobs.count == 1)
-                    wantedBlobs.append(WantedBlob(blob, delta: short, of: manifest, for: target))
+                    plan.add(blob, delta: short, of: manifest, for: target)
                 }
                 // At most the length of the file, as has been checked.
                 fileOffset = fileOffset.saturatingAdd(blob.rawLength)
             }
         }
     }
-    wantedBlobs.sort { $0.precedes($1) }
     plan.loose.sort { (manifest.files.size($0), $1) > (manifest.files.size($1), $0) }
-    cut(wantedBlobs, of: manifest, rule: rule, into: &plan)
+    plan.mergeSlots(of: manifest)
+    plan.cutSpans(rule)
     addLoose(of: manifest, gaps: gaps, to: &plan)
     return plan
-}
-
-/// A wanted blob: where it is, and where it goes. Everything else is looked up, so that a million fit in memory.
-private struct WantedBlob {
-    /// The first stored **byte** of the blob, or of its delta, in the pack.
-    var offset: UInt64
-    /// **Bytes** there.
-    var storedLength: UInt64
-    var target: Plan.Target
-    var pack: UInt32
-    /// ``Plan/noDelta`` for the blob itself.
-    var delta: UInt32
-
-    init(_ blob: Blob, delta: Int?, of manifest: Manifest, for target: Plan.Target) {
-        self.target = target
-        self.delta = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
-        guard let delta else {
-            (pack, offset, storedLength) = (blob.pack, blob.offset, blob.storedLength)
-            return
-        }
-        let short = manifest.files.delta(at: delta)
-        (pack, offset, storedLength) = (short.pack, short.offset, short.storedLength)
-    }
-
-    func precedes(_ other: WantedBlob) -> Bool {
-        (pack, offset, storedLength, target.row, target.fileOffset) < (
-            other.pack, other.offset, other.storedLength, other.target.row, other.target.fileOffset
-        )
-    }
-
-    private func blob(in manifest: Manifest) -> Blob {
-        let blobs = manifest.files.blobs(target.row)
-        return blobs[blobs.startIndex + target.blob]
-    }
-
-    /// The slot of the blob, for these targets.
-    func slot(of manifest: Manifest, targets: Range<Int>) -> Plan.Slot {
-        let blob = blob(in: manifest)
-        return Plan.Slot(
-            range: offset..<(offset &+ storedLength), rawLength: blob.rawLength,
-            codec: delta == Plan.noDelta ? blob.codec : .zstd, targets: targets,
-            delta: delta == Plan.noDelta ? nil : Int(delta))
-    }
-
-    /// Whether another one has the same stored bytes, decoded the same way.
-    func isSameBlob(as other: WantedBlob, of manifest: Manifest) -> Bool {
-        guard (pack, offset, storedLength) == (other.pack, other.offset, other.storedLength),
-            (delta == Plan.noDelta) == (other.delta == Plan.noDelta)
-        else { return false }
-        let (own, others) = (blob(in: manifest), other.blob(in: manifest))
-        return own.rawLength == others.rawLength && (delta != Plan.noDelta || own.codec == others.codec)
-            && manifest.files.digest(of: own, in: target.row) == manifest.files.digest(of: others, in: other.target.row)
-    }
 }
 
 /// Adds one request for each content, which serves all rows that have it. Each gap of a partial download is a request
@@ -191,65 +138,100 @@ private func addLoose(of manifest: Manifest, gaps: (_ row: Int) -> [Range<UInt64
     }
 }
 
-private func cut(_ wantedBlobs: [WantedBlob], of manifest: Manifest, rule: CoalescingRule, into plan: inout Plan) {
-    plan.targets.reserveCapacity(wantedBlobs.count + plan.loose.count)
-    plan.slots.reserveCapacity(countBlobs(wantedBlobs) + plan.loose.count)
-    var start = 0
-    while start < wantedBlobs.count {
-        let pack = wantedBlobs[start].pack
-        let firstSlot = plan.slots.count
-        var index = start
-        while index < wantedBlobs.count, wantedBlobs[index].pack == pack {
-            let wanted = wantedBlobs[index]
-            let firstTarget = plan.targets.count
-            var slot = wanted.slot(of: manifest, targets: firstTarget..<firstTarget)
-            repeat {
-                plan.targets.append(wantedBlobs[index].target)
-                index += 1
-            } while index < wantedBlobs.count && wantedBlobs[index].isSameBlob(as: wanted, of: manifest)
-            slot.targets = firstTarget..<plan.targets.count
-            plan.slots.append(slot)
-            plan.packBytes = plan.packBytes &+ wanted.storedLength
-            if slot.delta != nil { plan.deltaBytes = plan.deltaBytes &+ wanted.storedLength }
-        }
-        for span in coalesce(plan.slots[firstSlot...].map(\.range), rule: rule) {
-            let slots = (firstSlot + span.members.lowerBound)..<(firstSlot + span.members.upperBound)
-            plan.spans.append(Plan.Span(source: .pack(Int(pack)), range: span.range, slots: slots))
-            plan.gapBytes = plan.gapBytes &+ span.waste
-        }
-        start = index
+// The slots: at first one for each wanted blob with its target, in the order of the rows.
+extension Plan {
+    fileprivate mutating func add(_ blob: Blob, delta: Int?, of manifest: Manifest, for target: Target) {
+        let (short, place) = (delta.map { manifest.files.delta(at: $0) }, targets.count)
+        targets.append(target)
+        slots.append(
+            Slot(
+                pack: Int(short?.pack ?? blob.pack), range: short?.range ?? blob.range, rawLength: blob.rawLength,
+                codec: short == nil ? blob.codec : .zstd, targets: place..<(place + 1), delta: delta))
     }
-}
 
-/// The number of different blobs among blobs in order, about.
-private func countBlobs(_ wantedBlobs: [WantedBlob]) -> Int {
-    wantedBlobs.indices.count {
-        $0 == 0 || wantedBlobs[$0].offset != wantedBlobs[$0 - 1].offset
-            || wantedBlobs[$0].pack != wantedBlobs[$0 - 1].pack
+    /// Puts the slots in the order of the packs, and makes one of those with the same blob. It has all their targets.
+    fileprivate mutating func mergeSlots(of manifest: Manifest) {
+        let wanted = targets
+        slots.sort { $0.precedes($1, targets: wanted) }
+        targets = []
+        targets.reserveCapacity(wanted.count + loose.count)
+        func digest(_ target: Target) -> SHA256Digest {
+            let blobs = manifest.files.blobs(target.row)
+            return manifest.files.digest(of: blobs[blobs.startIndex + target.blob], in: target.row)
+        }
+        var count = 0
+        for index in slots.indices {
+            var slot = slots[index]
+            let (target, place) = (wanted[slot.targets.lowerBound], targets.count)
+            targets.append(target)
+            if count > 0, slot.hasBytes(of: slots[count - 1]) {
+                let first = slots[count - 1].targets.lowerBound
+                if digest(target) == digest(targets[first]) {
+                    slots[count - 1].targets = first..<(place + 1)
+                    continue
+                }
+            }
+            slot.targets = place..<(place + 1)
+            slots[count] = slot
+            count += 1
+            packBytes = packBytes &+ slot.range.length
+            if slot.delta != nil { deltaBytes = deltaBytes &+ slot.range.length }
+        }
+        slots.removeLast(slots.count - count)
+    }
+
+    /// Makes the requests for the slots, pack by pack.
+    fileprivate mutating func cutSpans(_ rule: CoalescingRule) {
+        var start = 0
+        while start < slots.count {
+            let pack = slots[start].pack
+            let end = slots[start...].firstIndex { $0.pack != pack } ?? slots.count
+            for span in coalesce(slots[start..<end].map(\.range), rule: rule) {
+                let members = (start + span.members.lowerBound)..<(start + span.members.upperBound)
+                spans.append(Span(source: .pack(pack ?? 0), range: span.range, slots: members))
+                gapBytes = gapBytes &+ span.waste
+            }
+            start = end
+        }
     }
 }
 
 extension Plan {
-    static let noDelta = UInt32.max
-
     /// One stored blob and the places of its content, in **40 bytes**: a plan of a million files has a million.
     package struct Slot: Sendable, Equatable {
         private var offset: UInt64
         private var storedLength: UInt64
         /// **Bytes** after decoding.
-        package var rawLength: UInt64
+        package let rawLength: UInt64
         private var firstTarget: UInt32
         private var targetCount: UInt32
         private var deltaNumber: UInt32
-        package var codec: Codec
+        /// The number of the pack, and in the lowest two bits the codec.
+        private var place: UInt32
 
-        /// Makes a slot; targets and deltas are counted with 32 bits, as rows and blobs of a manifest are.
-        package init(range: Range<UInt64>, rawLength: UInt64, codec: Codec, targets: Range<Int>, delta: Int? = nil) {
+        private static let noDelta = UInt32.max
+        private static let noPack = UInt32.max >> 2
+
+        /// Makes a slot. Targets and deltas are counted with 32 bits, as rows and blobs of a manifest are; packs with
+        /// 30, of which a manifest's limits need 20.
+        ///
+        /// - Parameter pack: Index into ``Manifest/packs``; `nil` for a loose file.
+        package init(
+            pack: Int? = nil, range: Range<UInt64>, rawLength: UInt64, codec: Codec, targets: Range<Int>,
+            delta: Int? = nil
+        ) {
             (offset, storedLength) = (range.lowerBound, range.length)
-            (self.rawLength, self.codec) = (rawLength, codec)
+            self.rawLength = rawLength
             (firstTarget, targetCount) = (UInt32(clamping: targets.lowerBound), UInt32(clamping: targets.count))
-            deltaNumber = delta.map { UInt32(clamping: $0) } ?? Plan.noDelta
+            deltaNumber = delta.map { UInt32(clamping: $0) } ?? Self.noDelta
+            place = (pack.map { min(UInt32(clamping: $0), Self.noPack - 1) } ?? Self.noPack) << 2
+            place |= UInt32(codec.rawValue)
         }
+
+        /// Index into ``Manifest/packs``; `nil` for a loose file.
+        package var pack: Int? { place >> 2 == Self.noPack ? nil : Int(place >> 2) }
+
+        package var codec: Codec { Codec(rawValue: UInt8(place & 3)) ?? .identity }
 
         /// **Bytes** of the object.
         package var range: Range<UInt64> { offset..<(offset + storedLength) }
@@ -263,7 +245,24 @@ extension Plan {
         }
 
         /// Index of the delta these bytes are, see ``FileTable/delta(at:)``; `nil` for the blob itself.
-        package var delta: Int? { deltaNumber == Plan.noDelta ? nil : Int(deltaNumber) }
+        package var delta: Int? { deltaNumber == Self.noDelta ? nil : Int(deltaNumber) }
+
+        /// The order of the bytes in the packs; of the same bytes, that of the rows.
+        fileprivate func precedes(_ other: Slot, targets: [Target]) -> Bool {
+            let (own, others) = (
+                (place >> 2, offset, storedLength), (other.place >> 2, other.offset, other.storedLength)
+            )
+            if own != others { return own < others }
+            let (target, second) = (targets[Int(firstTarget)], targets[Int(other.firstTarget)])
+            return (target.row, target.fileOffset) < (second.row, second.fileOffset)
+        }
+
+        /// Whether another one has the same stored bytes, decoded the same way.
+        fileprivate func hasBytes(of other: Slot) -> Bool {
+            (place, offset, storedLength, rawLength) == (
+                other.place, other.offset, other.storedLength, other.rawLength
+            ) && (delta == nil) == (other.delta == nil)
+        }
     }
 
     /// One place a blob goes to, in **16 bytes**.
@@ -311,16 +310,6 @@ extension Plan {
 }
 
 extension Plan {
-    /// Where a blob is: a pack of the manifest, and the offset of the blob's first stored **byte** there.
-    package struct PackPosition: Sendable, Hashable {
-        package var pack: Int
-        package var offset: UInt64
-
-        package init(pack: Int, offset: UInt64) {
-            (self.pack, self.offset) = (pack, offset)
-        }
-    }
-
     /// Fewest **bytes** worth a request of their own, when they are not at the start of a span.
     private static let worthCutting: UInt64 = 32 << 10
 
@@ -329,21 +318,20 @@ extension Plan {
     /// A span that begins with such a blob begins behind those bytes; any other span is cut in two there.
     ///
     /// - Parameter kept: The number of leading **bytes** of a slot that are here.
-    /// - Returns: The places of the blobs whose first bytes will not be asked for.
-    package mutating func leaveOut(_ kept: (_ place: PackPosition, _ slot: Slot) -> UInt64) -> Set<PackPosition> {
-        var used: Set<PackPosition> = []
+    /// - Returns: The slots whose first bytes will not be asked for.
+    package mutating func leaveOut(_ kept: (_ slot: Int) -> UInt64) -> Set<Int> {
+        var used: Set<Int> = []
         var cut: [Span] = []
         cut.reserveCapacity(spans.count)
         for span in spans {
-            guard case .pack(let pack) = span.source else {
+            guard case .pack = span.source else {
                 cut.append(span)
                 continue
             }
             var rest = span
             for index in span.slots {
                 let slot = slots[index]
-                let place = PackPosition(pack: pack, offset: slot.range.lowerBound)
-                let count = kept(place, slot)
+                let count = kept(index)
                 guard count > 0, count < slot.range.length else { continue }
                 if index > rest.slots.lowerBound {
                     guard count >= Self.worthCutting else { continue }
@@ -357,7 +345,7 @@ extension Plan {
                 rest.range = (slot.range.lowerBound + count)..<span.range.upperBound
                 rest.slots = index..<span.slots.upperBound
                 packBytes = packBytes &- count
-                used.insert(place)
+                used.insert(index)
             }
             cut.append(rest)
         }
