@@ -212,10 +212,10 @@ extension PullEngine {
             let ofGroup = Set(try manifest.selectedRows(of: [hook.group], stop))
             rows.removeAll { !ofGroup.contains($0) }
         }
-        let scan = InventoryScan(
-            manifest: manifest, rows: rows, destination: destination, index: StatIndex.read(from: destination),
-            traitPolicy: .ignored, environment: environment)
-        return rows.filter(scan.run().records.has)
+        let inventory = Inventory(
+            of: manifest, rows: rows, in: destination, index: StatIndex.read(from: destination), traitPolicy: .ignored,
+            environment: environment)
+        return rows.filter(inventory.records.has)
     }
 }
 

@@ -60,7 +60,7 @@ extension PullEngine {
         if let emit { emitAll(outlook, emit) }
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while planning") }
         var report = report(outlook, found, at: path, refusal: refusals.first)
-        if !isWhole { report.replaced = outlook.inventory.foreign.intersection(outlook.wanted).count }
+        if !isWhole, let survey { report.replaced = survey.inventory.foreign.intersection(outlook.wanted).count }
         return report
     }
 
@@ -107,7 +107,7 @@ extension PullEngine {
     private func report(_ outlook: Outlook, _ found: FoundManifest, at path: String, refusal: EngineError?)
         -> PlanReport
     {
-        let (recipe, manifest, inventory) = (outlook.recipe, outlook.manifest, outlook.inventory)
+        let (recipe, manifest) = (outlook.recipe, outlook.manifest)
         let (rows, wanted, local) = (outlook.rows, outlook.wanted, outlook.local)
         let plan = local.plan(connections: recipe.plannedConnections)
         func bytes(_ rows: some Sequence<Int>) -> UInt64 { rows.reduce(UInt64(0)) { $0 &+ manifest.files.size($1) } }
@@ -119,13 +119,13 @@ extension PullEngine {
         let manifestRequests = environment.transport.totals.requests
         var report = PlanReport(
             project: manifest.project, revision: manifest.revision, destination: path, files: rows.count,
-            unchanged: inventory.records.count, wanted: wanted.count,
+            unchanged: outlook.records.count, wanted: wanted.count,
             missingDirectories: outlook.missingDirectories.count,
             prunableDirectories: outlook.goingDirectories.count,
-            obstructed: (inventory.obstructed.map(\.error) + (outlook.survey?.takenDirectories ?? [])).map { "\($0)" },
+            obstructed: (outlook.obstructed.map(\.error) + (outlook.survey?.takenDirectories ?? [])).map { "\($0)" },
             prunable: outlook.survey?.obsolete.count ?? 0, prunes: recipe.prune,
             pruneRefusal: outlook.pruneRefusal?.reason, refusal: refusal, totalBytes: bytes(rows),
-            unchangedBytes: bytes(rows.lazy.filter(inventory.records.has)),
+            unchangedBytes: bytes(rows.lazy.filter(outlook.records.has)),
             reusedBytes: outlook.rest.reduce(bytes(outlook.copied)) { $0 &+ local.bytes(of: $1) },
             leftoverBytes: leftoverBytes, dictionaryBytes: dictionaryBytes, fetch: plan,
             manifestRequests: manifestRequests,
@@ -175,7 +175,7 @@ extension PullEngine {
     private func emitFiles(_ outlook: Outlook, _ emit: (PlannedFile) -> Void) {
         let (files, index, survey) = (outlook.manifest.files, outlook.index, outlook.survey)
         let reasons = Dictionary(
-            outlook.inventory.obstructed.map { ($0.row, $0.error.reason) }, uniquingKeysWith: { first, _ in first })
+            outlook.obstructed.map { ($0.row, $0.error.reason) }, uniquingKeysWith: { first, _ in first })
         let makingRoom = Set(survey?.blocking ?? [])
         let directories = survey.map { Directories($0.pruning.destination) }
         var gone = (survey?.obsolete ?? [])[...]
@@ -192,7 +192,7 @@ extension PullEngine {
         }
         for row in outlook.rows where !environment.stop.isStopped {
             emitRemoved(before: row)
-            let isUnchanged = outlook.inventory.records.has(row)
+            let isUnchanged = outlook.records.has(row)
             let isNew = !isUnchanged && !Self.isTaken(row, of: files, directories)
             let action: PlannedFile.Action =
                 reasons[row] != nil ? .blocked : isUnchanged ? .unchanged : isNew ? .new : .changed
@@ -231,7 +231,11 @@ private struct Outlook {
     /// `nil` without a destination.
     let survey: Survey?
     let index: StatIndex
-    let inventory: Inventory
+    /// The records of files that are right, and what is in the way of others; see ``Inventory``.
+    let records: RecordColumn
+    let obstructed: [(row: Int, error: FileError)]
+    /// Rows that are missing or differ.
+    let wanted: [Int]
     /// Wanted rows whose content a file at the destination has, and the remaining ones.
     let copied, rest: [Int]
     /// The chunks and bases of the remaining rows that the destination has.
@@ -254,12 +258,14 @@ private struct Outlook {
     ) {
         (self.recipe, self.manifest, self.rows, self.survey) = (recipe, manifest, rows, survey)
         index = survey?.index ?? .empty
-        inventory = survey?.inventory ?? Inventory(records: RecordColumn(manifest.files), wanted: rows)
+        records = survey?.inventory.records ?? RecordColumn(manifest.files)
+        obstructed = survey?.inventory.obstructed ?? []
         missingDirectories = survey?.missingDirectories ?? recipe.selectedDirectories(of: manifest, with: rows)
         goingDirectories = survey.map { $0.pruning.existing($0.formerDirectories) } ?? []
         pruneRefusal =
             recipe.prune ? survey.flatMap { $0.pruning.refusal(recipe, removing: $0.obsolete.count) } : nil
-        let (destination, wanted) = (survey?.pruning.destination, inventory.wanted)
+        let (destination, wanted) = (survey?.pruning.destination, survey?.inventory.wanted ?? rows)
+        self.wanted = wanted
         leftovers = destination?.leftoverBytes ?? 0
         let remaining = survey.map { $0.index.without($0.blocking) } ?? .empty
         let sources = destination.map {
@@ -274,9 +280,6 @@ private struct Outlook {
             environment, isStopped: environment.isStopped)
         (self.remaining, self.sources, self.copied, self.rest) = (remaining, sources ?? [:], copied, rest)
     }
-
-    /// Rows that are missing or differ.
-    var wanted: [Int] { inventory.wanted }
 
     /// The path of a file at the destination that has the content of a row.
     func source(of row: Int) -> String? {

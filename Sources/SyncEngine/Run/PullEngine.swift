@@ -10,7 +10,7 @@ import SyncSystem
 /// 1. Find the manifest (``ManifestSource``), signed where its project is pinned (``ReleaseSource``).
 /// 2. Lock the destination, read its index (``Destination``, ``StatIndex``).
 /// 3. If nothing changed since the index was completed for this manifest, only hooks remain.
-/// 4. Check what is here (``InventoryScan``), what may be pruned (``Pruning``), what can be copied.
+/// 4. Check what is here (``Inventory``), what may be pruned (``Pruning``), what can be copied.
 /// 5. Plan, check the disk, fetch, unpack, verify, commit (``FetchRounds``).
 /// 6. Write the index, record that the groups are complete, run the hooks (``OwedHooks``).
 ///

@@ -359,12 +359,10 @@ struct PullRun {
         guard !survey.gone.isEmpty, !survey.inventory.obstructed.isEmpty else { return }
         // An obstacle may have been one of the removed entries.
         let taken = survey.inventory.obstructed.filter { $0.error.trouble == .inTheWay }
-        let again = InventoryScan(
-            manifest: files.manifest, rows: taken.map(\.row), destination: destination, index: survey.index,
-            logged: survey.logged, traitPolicy: PlaceReader.TraitPolicy(in: destination, mends: true),
-            environment: environment,
-            progress: progress
-        ).run()
+        let again = Inventory(
+            of: files.manifest, rows: taken.map(\.row), in: destination, index: survey.index, logged: survey.logged,
+            traitPolicy: PlaceReader.TraitPolicy(in: destination, mends: true), environment: environment,
+            progress: progress)
         survey.inventory.obstructed.removeAll { $0.error.trouble == .inTheWay }
         survey.inventory.obstructed += again.obstructed
         survey.inventory.wanted = (survey.inventory.wanted + again.wanted).sorted()

@@ -55,12 +55,11 @@ struct Survey {
         let places = directories.preview(opens: mends)
         closed = places.closed
         if mends { directories.open(former: formerDirectories, of: manifest.files) }
-        inventory = InventoryScan(
-            manifest: manifest, rows: rows, destination: destination, index: index, logged: logged,
+        inventory = Inventory(
+            of: manifest, rows: rows, in: destination, index: index, logged: logged,
             traitPolicy: PlaceReader.TraitPolicy(in: destination, mends: mends),
             closed: mends ? [] : places.closed.map { manifest.directories.withPath($0.row) { Array($0) } },
-            environment: environment, progress: progress
-        ).run()
+            environment: environment, progress: progress)
         Self.checkMounts(in: destination, of: manifest, logged, &inventory, stages: mends)
         do throws(EngineError) {
             try environment.refuseMeetingNames(of: manifest, in: destination, folding: inventory.folding)

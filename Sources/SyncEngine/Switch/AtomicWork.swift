@@ -536,10 +536,9 @@ extension TreeSwitch {
     private func read(
         _ files: RunFiles, in place: Destination, beside index: StatIndex, _ progress: ProgressCount
     ) throws(EngineError) -> (changed: [Int], records: RecordColumn) {
-        let found = InventoryScan(
-            manifest: files.manifest, rows: files.rows, destination: place, index: index, traitPolicy: .ignored,
-            environment: environment, progress: progress
-        ).run()
+        let found = Inventory(
+            of: files.manifest, rows: files.rows, in: place, index: index, traitPolicy: .ignored,
+            environment: environment, progress: progress)
         if environment.stop.isStopped { throw EngineError(.interrupted, "stopped while a tree was checked") }
         return (files.rows.filter { !found.records.has($0) }, found.records)
     }

@@ -373,10 +373,9 @@ struct TreeMirror {
         ///
         /// - Throws: ``FileError`` for a file of the source that may or may not be there.
         mutating func resolved() throws(FileError) -> (steps: [Step], ahead: [Int]) {
-            let found = InventoryScan(
-                manifest: mirror.manifest, rows: open.map(\.row), destination: mirror.source, index: mirror.known,
-                traitPolicy: .ignored, environment: mirror.environment, progress: mirror.progress
-            ).run()
+            let found = Inventory(
+                of: mirror.manifest, rows: open.map(\.row), in: mirror.source, index: mirror.known,
+                traitPolicy: .ignored, environment: mirror.environment, progress: mirror.progress)
             for (step, row, position, own) in open {
                 let right = found.records[row].map { Entry(path: .row(row), record: $0, isHere: false) }
                 if let entry = right ?? position.flatMap({ entry(.row(row), $0) }) {
