@@ -87,7 +87,7 @@ enum GoldenStore {
         try store.apply(.paused, to: second.run, reason: .userStop, counts: RunCounts(), now: time + 86_402_000)
         try store.prioritize(run: second.run, paths: ["sheets/12.pdf", "größe"])
         try store.keep(LaunchLimiter(delay: 120_000, raised: time + 86_402_500), of: "tower")
-        let task = StoredTask(path: "sheets/7.pdf", digest: digest, state: .failed, reason: "no answer")
+        let task = TaskStatus(path: "sheets/7.pdf", sha256: digest.hex, size: 1, state: .failed, reason: "no answer")
         try store.record([task], of: second.run)
     }
 

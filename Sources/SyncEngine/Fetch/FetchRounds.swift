@@ -3,6 +3,7 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlugins
+import SyncStore
 import SyncSystem
 
 /// Fetches missing rows: runs the spans of a plan, and fetches wrong bytes again from elsewhere.

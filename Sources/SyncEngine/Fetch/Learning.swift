@@ -3,6 +3,7 @@ import SyncFiles
 import SyncManifest
 import SyncModel
 import SyncPlugins
+import SyncStore
 import SyncSystem
 
 /// Learns sizes and digests that a listing does not state: files of unknown SHA-256 or size are fetched once, compared

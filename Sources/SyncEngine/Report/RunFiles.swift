@@ -9,33 +9,33 @@ struct RunFiles: Sendable {
     let manifest: Manifest
     /// The rows of the run, ascending.
     let rows: [Int]
-    /// By row of the manifest; ``TaskFile/Mark/waiting`` for files that are not in place yet.
-    private var states: [TaskFile.Mark]
+    /// By row of the manifest; ``TaskTracker/Mark/waiting`` for files that are not in place yet.
+    private var states: [TaskTracker.Mark]
     /// Why rows failed or were cancelled.
     private(set) var reasons: [Int: String] = [:]
 
     /// - Parameter state: The initial state of all.
-    init(_ manifest: Manifest, _ rows: [Int], _ state: TaskFile.Mark) {
+    init(_ manifest: Manifest, _ rows: [Int], _ state: TaskTracker.Mark) {
         (self.manifest, self.rows) = (manifest, rows)
         states = Array(repeating: .unselected, count: manifest.files.count)
         for row in rows { states[row] = state }
     }
 
-    subscript(row: Int) -> TaskFile.Mark {
+    subscript(row: Int) -> TaskTracker.Mark {
         get { states[row] }
         set { states[row] = newValue }
     }
 
     /// The state of each row of the manifest.
-    var all: [TaskFile.Mark] { states }
+    var all: [TaskTracker.Mark] { states }
 
     /// Ends a row without a file.
-    mutating func end(_ row: Int, _ state: TaskFile.Mark, _ reason: String) {
+    mutating func end(_ row: Int, _ state: TaskTracker.Mark, _ reason: String) {
         states[row] = state
         reasons[row] = reason
     }
 
-    func count(_ state: TaskFile.Mark) -> Int { states.count { $0 == state } }
+    func count(_ state: TaskTracker.Mark) -> Int { states.count { $0 == state } }
 
     /// Rows that ended without their files.
     var missing: Int { count(.failed) + count(.cancelled) }
@@ -107,7 +107,7 @@ struct RunFiles: Sendable {
     }
 }
 
-extension TaskFile.Mark {
+extension TaskTracker.Mark {
     /// The word for a row in reports.
     var word: String { self == .waiting ? "pending" : "\(self)" }
 }

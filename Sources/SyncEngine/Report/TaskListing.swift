@@ -11,7 +11,7 @@ package final class TaskListing: Sendable {
 
     private let run: StoredRun
     private let manifest: Manifest
-    private let marks: [TaskFile.Mark]
+    private let marks: [TaskTracker.Mark]
     private let transfers: [UInt32]
     private let reasons: [String: String]
     private let requests: [UInt64: Request]
@@ -36,7 +36,7 @@ package final class TaskListing: Sendable {
         self.glob = glob.map(Glob.init)
         manifest = try Self.manifest(of: run, stateDirectory)
         reasons = try recording { () throws(StoreError) in
-            Dictionary(try store.tasks(of: run.identifier).map { ($0.path, $0.reason) }) { first, _ in first }
+            Dictionary(try store.reasons(of: run.identifier)) { first, _ in first }
         }
         let recorded = store.liveFiles(of: run.session)?.tasks()
         if let recorded, recorded.run == run.identifier, recorded.marks.count == manifest.files.count {
@@ -45,8 +45,8 @@ package final class TaskListing: Sendable {
         }
         // No file was examined: the run has not started, or found that nothing had changed.
         transfers = []
-        var all = [TaskFile.Mark](repeating: .unselected, count: manifest.files.count)
-        let rest: TaskFile.Mark = run.state == .finished && run.result == .ok ? .unchanged : .waiting
+        var all = [TaskTracker.Mark](repeating: .unselected, count: manifest.files.count)
+        let rest: TaskTracker.Mark = run.state == .finished && run.result == .ok ? .unchanged : .waiting
         for row in try run.recipe.selectedRows(of: manifest, StopRequest()) { all[row] = rest }
         marks = all
     }
@@ -108,9 +108,16 @@ package final class TaskListing: Sendable {
             case .installed where marks[row] == .reused: "from what was here"
             case .running, .installed, .unchanged: nil
             }
-        return TaskStatus(
-            path: path, sha256: manifest.files.kind(row) == .link ? nil : manifest.files.digest(row).hex,
-            size: manifest.files.size(row), state: state, reason: reason, transfer: number)
+        return manifest.files.task(row, state, reason, transfer: number)
+    }
+}
+
+extension FileTable {
+    /// The task of a row.
+    func task(_ row: Int, _ state: TaskState, _ reason: String?, transfer: UInt64? = nil) -> TaskStatus {
+        TaskStatus(
+            path: path(row), sha256: kind(row) == .link ? nil : digest(row).hex, size: size(row), state: state,
+            reason: reason, transfer: transfer)
     }
 }
 

@@ -142,6 +142,16 @@ package enum StopReason: String, Sendable, Equatable {
 
     /// The reason as the store and the control API spell it; ``late`` counts as an agent restart.
     package var rest: RestReason { self == .late ? .agentRestart : RestReason(rawValue: rawValue) }
+
+    /// The input for the tasks that are unfinished then.
+    var input: TaskInput {
+        switch self {
+        case .late: .failed
+        case .user, .hangUp: .paused
+        case .policy, .released: .released
+        case .cancelled: .cancelled
+        }
+    }
 }
 
 /// A stop request that many may watch.

@@ -683,9 +683,7 @@ struct PullRun {
         guard !files.reasons.isEmpty else { return }
         let table = files.manifest.files
         let tasks = files.reasons.sorted { $0.key < $1.key }.prefix(SyncStore.mostTasks).map { row, reason in
-            StoredTask(
-                path: table.path(row), digest: table.digest(row),
-                state: files[row] == .cancelled ? .cancelled : .failed, reason: reason)
+            table.task(row, files[row] == .cancelled ? .cancelled : .failed, reason)
         }
         try? environment.store.record(tasks, of: report.run)
     }
@@ -929,7 +927,7 @@ extension PullRun {
         isSummarized = true
         count()
         let tasks = environment.live.tasks
-        tasks?.end(reason)
+        tasks?.endAll(reason?.input ?? .failed)
         let (origins, rest) = environment.ledger.entries
         // Its thread would record the summary before the end of the run.
         environment.live.close()

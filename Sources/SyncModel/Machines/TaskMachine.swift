@@ -46,7 +46,7 @@ package enum TaskInput: String, Sendable, CaseIterable {
 }
 
 extension TaskState {
-    /// The transition for an input. Every task of every run follows this table: `TaskTracker` in the engine.
+    /// The transition for an input. Every task of every run follows this table: `TaskTracker` in SyncStore.
     ///
     /// ```
     ///            waiting   running   paused    installed unchanged failed    cancelled

@@ -5,7 +5,7 @@ package import SyncSystem
 /// the run and may be read at any time. Not in the database: they change many times a second, and losing them costs at
 /// most a killed process's count of received bytes, which matters for a budget and reports.
 ///
-/// `NAME.requests` is one JSON object, replaced as a whole; `NAME.tasks` is a ``TaskFile``.
+/// `NAME.requests` is one JSON object, replaced as a whole; `NAME.tasks` is written by a ``TaskTracker``.
 package struct LiveFiles: Sendable {
     let directory: String
     let name: String
@@ -37,7 +37,7 @@ package struct LiveFiles: Sendable {
     }
 
     /// The states of the latest run's tasks; `nil` if there are none.
-    package func tasks() -> TaskFile.Contents? { TaskFile.read(tasksPath) }
+    package func tasks() -> TaskTracker.Contents? { TaskTracker.read(tasksPath) }
 
     func remove() {
         removeFile(requestsPath)
