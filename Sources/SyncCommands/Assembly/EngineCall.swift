@@ -160,16 +160,13 @@ struct EngineCall: Sendable {
             if !isEnd { output.event(event.json) }
             return
         }
-        if let failure = event.failure {
-            failures.withLock {
-                $0.take(
-                    path: failure.path, reason: failure.reason, cause: failure.cause, isFinal: failure.isFinal,
-                    time: event.time)
-            }
+        let isFailure = event.name == .taskFailed || event.name == .sourceWrongBytes
+        if isFailure, let fields = JSONValue(text: event.json.text) {
+            failures.withLock { $0.take(event.name, fields, time: event.time) }
         }
         if detail.isWanted { return name(event) }
         // Failures of files are summed up at the end, one line for each cause.
-        guard event.failure == nil, let note = event.note else { return }
+        guard !isFailure, let note = event.note else { return }
         // "after 1 ms" and "after 2 ms" count as the same note, but not `hook1` and `hook2`.
         let isOfHook = event.name == .hookFinished || event.name == .hookUnknown
         if notes.isNew(isOfHook ? note : note.filter { !$0.isNumber }) { output.warning(note) }

@@ -221,10 +221,9 @@ extension EngineEnvironment {
     /// - Parameter words: The fault of the source, for people.
     func emitWrongBytes(_ files: FileTable, _ row: Int, from url: String, _ words: String, found: SHA256Digest?) {
         let (path, source, wanted) = (files.path(row), redacted(url: url), files.digest(row))
-        let failure = FileFailure(path: path, reason: "\(source): \(words)", cause: .wrongBytes, isFinal: false)
         let note = "\(escaped(path)): \(source) \(words)"
         events.emitTransfer {
-            SyncEvent(.sourceWrongBytes, time: now(), note: note, failure: failure, session: $0, run: $1) {
+            SyncEvent(.sourceWrongBytes, time: now(), note: note, session: $0, run: $1) {
                 $0.field("path", path)
                 $0.field("source", source)
                 $0.field("sha256", wanted.hex)
@@ -249,9 +248,9 @@ extension FetchRounds {
         let ends: [SpanEnd] = urls.map { ($0, nil) }
         let state = Monitor<(open: Int, ends: [SpanEnd])>((plan.spans.count, ends))
         let tasks = environment.live.tasks
-        let numbers = environment.events.subjects.begin(
+        let numbers = environment.events.beginTransfers(
             plan.spans.count, { subject(of: $0, in: plan) }, tasks: { tasks?.note($1, plan.rows(of: $0)) })
-        defer { environment.events.subjects.forget(numbers) }
+        defer { environment.events.forgetTransfers(numbers) }
         var identifiers: [(TransferID, any Transport)] = []
         for (span, number) in zip(plan.spans.indices, numbers) {
             let identifier = TransferID(rawValue: number)

@@ -258,10 +258,10 @@ struct Learning {
         }
         let isStopped = environment.isStopped
         let tasks = environment.live.tasks
-        let numbers = environment.events.subjects.begin(
+        let numbers = environment.events.beginTransfers(
             groups.count, { TransferSubject(path: files.path(groups[$0][0]), tasks: groups[$0].count) },
             tasks: { tasks?.note($1, groups[$0]) })
-        defer { environment.events.subjects.forget(numbers) }
+        defer { environment.events.forgetTransfers(numbers) }
         for (place, rows) in groups.enumerated() {
             let row = rows[0]
             guard let check = files.checks[row] else { continue }

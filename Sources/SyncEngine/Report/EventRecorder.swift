@@ -17,8 +17,15 @@ package final class EventRecorder: Sendable {
 
     private let listener: @Sendable (SyncEvent) -> Void
     private let state = Monitor(State())
-    /// The subjects of the transfers in events.
-    package let subjects = TransferSubjects()
+
+    private typealias Plan = (
+        numbers: Range<UInt64>, subject: @Sendable (_ place: Int) -> TransferSubject,
+        tasks: @Sendable (_ place: Int, TaskInput) -> Void
+    )
+
+    /// What the transfers are of, one entry per plan, since there may be a hundred thousand transfers; and answers given
+    /// before: counting a span's tasks takes time.
+    private let transfers = Mutex<(plans: [Plan], known: [UInt64: TransferSubject])>(([], [:]))
 
     /// The longest wait of the recording thread for work, in **milliseconds**.
     private static let idleTime = 1_000
@@ -56,10 +63,10 @@ package final class EventRecorder: Sendable {
 
     /// Reports an event of a transport for the run. Never waits for the store: see ``record(then:)``.
     package func emit(transfer event: TransferEvent, time: Int64) {
-        if let id = event.transfer, let input = event.input { subjects.note(input, of: id) }
+        if let id = event.transfer, let input = event.input { note(input, of: id) }
         // The event is not reported, so its subject is not looked up.
         if case .asked = event { return }
-        let subject = event.transfer.flatMap { subjects.subject(of: $0) }
+        let subject = event.transfer.flatMap { self.subject(of: $0) }
         emitTransfer { SyncEvent(transfer: event, time: time, subject: subject, session: $0, run: $1) }
     }
 
@@ -151,5 +158,53 @@ package final class EventRecorder: Sendable {
     package func flush(synced: Bool = false) throws(StoreError) {
         let log = state.withLock { $0.recording?.log }
         try log?.flush(synced: synced)
+    }
+
+    // MARK: Transfers
+
+    /// Reserves numbers in a row for the transfers of a plan.
+    ///
+    /// - Parameters:
+    ///   - count: The number of transfers.
+    ///   - subject: Returns the subject of the transfer at a place.
+    ///   - tasks: Receives the inputs for the tasks of the transfer at a place.
+    /// - Returns: The numbers; for ``forgetTransfers(_:)`` when all transfers have ended.
+    func beginTransfers(
+        _ count: Int, _ subject: @escaping @Sendable (_ place: Int) -> TransferSubject,
+        tasks: @escaping @Sendable (_ place: Int, TaskInput) -> Void
+    ) -> Range<UInt64> {
+        let numbers = TransferID.numbers(count)
+        transfers.withLock { $0.plans.append((numbers, subject, tasks)) }
+        return numbers
+    }
+
+    /// Forgets the transfers of a plan, which have ended.
+    func forgetTransfers(_ numbers: Range<UInt64>) {
+        transfers.withLock { transfers in
+            transfers.plans.removeAll { $0.numbers == numbers }
+            transfers.known = transfers.known.filter { !numbers.contains($0.key) }
+        }
+    }
+
+    /// The subject of a transfer; `nil` if it belongs to no plan.
+    func subject(of id: TransferID) -> TransferSubject? {
+        let number = id.rawValue
+        let found = transfers.withLock { transfers in
+            (transfers.known[number], transfers.plans.first { $0.numbers.contains(number) })
+        }
+        guard found.0 == nil, let plan = found.1 else { return found.0 }
+        let subject = plan.subject(Int(number - plan.numbers.lowerBound))
+        transfers.withLock { transfers in
+            if transfers.plans.contains(where: { $0.numbers == plan.numbers }) { transfers.known[number] = subject }
+        }
+        return subject
+    }
+
+    /// Passes an input on to the tasks of a transfer.
+    private func note(_ input: TaskInput, of id: TransferID) {
+        let number = id.rawValue
+        let plan = transfers.withLock { $0.plans.first { $0.numbers.contains(number) } }
+        guard let plan else { return }
+        plan.tasks(Int(number - plan.numbers.lowerBound), input)
     }
 }

@@ -159,7 +159,7 @@ package final class LiveRun: Sendable {
             line.field("requests_sent", totals.requests)
             if let progress = state.progress { line.object("progress") { progress.write(to: &$0) } }
             line.list("requests", transfers) { transfer, line in
-                let subject = environment.events.subjects.subject(of: TransferID(rawValue: transfer.transfer))
+                let subject = environment.events.subject(of: TransferID(rawValue: transfer.transfer))
                 var status = transfer
                 status.path = subject?.path
                 if status.path == nil {

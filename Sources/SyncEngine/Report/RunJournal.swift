@@ -9,16 +9,13 @@ struct RunJournal: Sendable {
     let session: String
     let run: String
 
-    private func event(
-        _ name: EventName, note: String? = nil, failure: FileFailure? = nil, _ fill: (inout JSONLine) -> Void
-    ) -> SyncEvent {
-        SyncEvent(
-            name, time: environment.now(), note: note, failure: failure, session: session, run: run, fields: fill)
+    private func event(_ name: EventName, note: String? = nil, _ fill: (inout JSONLine) -> Void) -> SyncEvent {
+        SyncEvent(name, time: environment.now(), note: note, session: session, run: run, fields: fill)
     }
 
-    private func emit(
-        _ name: EventName, note: String? = nil, failure: FileFailure? = nil, _ fill: (inout JSONLine) -> Void
-    ) { environment.events.emit(event(name, note: note, failure: failure, fill)) }
+    private func emit(_ name: EventName, note: String? = nil, _ fill: (inout JSONLine) -> Void) {
+        environment.events.emit(event(name, note: note, fill))
+    }
 
     /// - Parameter former: The previous request, if the session followed another channel.
     func started(
@@ -80,10 +77,7 @@ struct RunJournal: Sendable {
 
     /// - Parameter cause: `cancelled` where a plugin refused the file's request.
     func failed(_ path: String, reason: String, _ cause: FailureCause) {
-        let isCancelled = cause == .cancelled
-        let failure = isCancelled ? nil : FileFailure(path: path, reason: reason, cause: cause)
-        let name = isCancelled ? EventName.taskCancelled : .taskFailed
-        emit(name, note: "\(escaped(path)): \(reason)", failure: failure) {
+        emit(cause == .cancelled ? .taskCancelled : .taskFailed, note: "\(escaped(path)): \(reason)") {
             $0.field("path", path)
             $0.field("reason", reason)
             $0.field("cause", cause)

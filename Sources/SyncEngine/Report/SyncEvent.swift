@@ -7,8 +7,6 @@ package struct SyncEvent: Sendable {
     package let time: Int64
     /// One line for people, if they should see the event at once.
     package let note: String?
-    /// The file that went wrong, if any; reported in sums.
-    package let failure: FileFailure?
     /// The event as one JSON object: `event`, `time` (RFC 3339, UTC, milliseconds), `session` and `run`, then its own
     /// fields.
     package let json: JSONLine
@@ -18,10 +16,10 @@ package struct SyncEvent: Sendable {
     ///   - run: The run of the event; `nil` if it belongs to none.
     ///   - fill: Adds its own fields.
     package init(
-        _ name: EventName, time: Int64, note: String? = nil, failure: FileFailure? = nil, session: String? = nil,
-        run: String? = nil, fields fill: (inout JSONLine) -> Void
+        _ name: EventName, time: Int64, note: String? = nil, session: String? = nil, run: String? = nil,
+        fields fill: (inout JSONLine) -> Void
     ) {
-        (self.name, self.time, self.note, self.failure) = (name, time, note, failure)
+        (self.name, self.time, self.note) = (name, time, note)
         json = JSONLine.event(name) { line in
             line.time("time", time)
             line.field("session", optional: session)
@@ -29,14 +27,4 @@ package struct SyncEvent: Sendable {
             fill(&line)
         }
     }
-}
-
-/// A file that failed at one attempt, or for good.
-package struct FileFailure: Sendable {
-    package let path: String
-    /// For people; it may begin with the URL.
-    package let reason: String
-    package let cause: FailureCause
-    /// Whether the file is given up; otherwise it may still come from elsewhere.
-    package var isFinal = true
 }

@@ -51,14 +51,14 @@ struct EventFacts {
         case .runStopped: stopped(fields, time)
         case .pullFinished: unblocked(fields, time)
         case _ where time < since: break
-        case .taskFailed, .taskCancelled: failed(fields, time)
-        case .sourceWrongBytes: countWrongBytes(fields, time)
+        case .taskFailed, .taskCancelled, .sourceWrongBytes:
+            failures.take(name, fields, run: fields.text("run") ?? "", time: time)
         case .taskRedirected: redirected(fields)
         case .transferRetrying: delayed(.retry, fields, time)
         case .transferWaiting: delayed(.connectivity, fields, time)
         case .scheduleFailed:
             let detail = fields.text("reason") ?? "the schedule could not start it"
-            others.append(Problem(kind: cause(fields), detail: detail, time: time))
+            others.append(Problem(kind: fields.cause, detail: detail, time: time))
         default: break
         }
     }
@@ -96,24 +96,6 @@ struct EventFacts {
             directory.bytes = directory.bytes.saturatingAdd(entry.unsigned("bytes"))
             directories[path] = directory
         }
-    }
-
-    /// The cause; an unknown one of a newer program becomes `other`.
-    private func cause(_ fields: JSONValue) -> FailureCause {
-        fields.text("cause").flatMap(FailureCause.init(rawValue:)) ?? .other
-    }
-
-    private mutating func failed(_ fields: JSONValue, _ time: Int64) {
-        failures.take(
-            path: fields.text("path"), reason: fields.text("reason") ?? "no reason is given", cause: cause(fields),
-            run: fields.text("run") ?? "", time: time)
-    }
-
-    private mutating func countWrongBytes(_ fields: JSONValue, _ time: Int64) {
-        let source = fields.text("source") ?? "a source"
-        failures.take(
-            path: fields.text("path"), reason: "\(source): \(fields.text("reason") ?? "")", cause: .wrongBytes,
-            isFinal: false, run: fields.text("run") ?? "", time: time)
     }
 
     private mutating func redirected(_ fields: JSONValue) {
@@ -211,7 +193,7 @@ extension JSONValue {
 
     fileprivate func int(_ name: String) -> Int { Int(clamping: unsigned(name)) }
 
-    fileprivate func text(_ name: String) -> String? { self[name]?.string }
+    func text(_ name: String) -> String? { self[name]?.string }
 
     fileprivate func list(_ name: String) -> [JSONValue] { self[name]?.array ?? [] }
 }

@@ -81,6 +81,17 @@ package struct FailureSums: Sendable {
         }
     }
 
+    /// Takes the event of a file that failed or was cancelled, or of a source that gave wrong bytes for one.
+    package mutating func take(_ name: EventName, _ fields: JSONValue, run: String = "", time: Int64) {
+        let (path, reason) = (fields.text("path"), fields.text("reason"))
+        guard name == .sourceWrongBytes else {
+            return take(path: path, reason: reason ?? "no reason is given", cause: fields.cause, run: run, time: time)
+        }
+        let source = fields.text("source") ?? "a source"
+        take(
+            path: path, reason: "\(source): \(reason ?? "")", cause: .wrongBytes, isFinal: false, run: run, time: time)
+    }
+
     /// Splits `https://host/a/b.png: status 404; …` into `https://host` and `status 404`. The advice depends on the
     /// kind.
     static func split(_ reason: String) -> (place: String, words: String) {
@@ -99,4 +110,9 @@ package struct FailureSums: Sendable {
             !parts[index].contains(where: \.isNumber) || index > 0 && parts[index - 1] == "status"
         }.map { String(parts[$0]) }.joined(separator: " ")
     }
+}
+
+extension JSONValue {
+    /// The cause of a failure in an event; an unknown one of a newer program becomes `other`.
+    var cause: FailureCause { text("cause").flatMap(FailureCause.init(rawValue:)) ?? .other }
 }
