@@ -180,7 +180,7 @@ let package = Package(
             path: "Tests/SyncControlFixture",
             swiftSettings: strict
         ),
-        tests("SyncControlServerTests", ["SyncDaemon", "SyncAgent", "SyncControlFixture", "SyncModel"]),
+        tests("SyncControlServerTests", ["SyncDaemon", "SyncAgent", "SyncControlFixture", "SyncModel", "SyncServer"]),
         // Pulls in a program of one's own.
         library(
             "SyncKit",

@@ -16,18 +16,18 @@ struct DocumentTests {
     }
 
     @Test("Every route in the document is one, and every route is in the document")
-    func routes() throws {
-        let found = try Self.text().matches(of: /\| `(GET|POST|DELETE) (\/v1\S*?)`/).map { match in
+    func routes() async throws {
+        var asked: [String] = []
+        for match in try Self.text().matches(of: /\| `(GET|POST|DELETE) (\/v1\S*?)`/) {
             let target = match.2.replacing("{name}", with: "tower").replacing("{number}", with: "7")
-            return try Route(method: String(match.1), target: String(target))
+            asked += await ask(String(match.1), String(target)).asked
         }
-        let expected: [Route] = [
-            .agent, .stopAgent, .sessions, .session("tower"), .remove("tower", files: false), .enqueue, .pause("tower"),
-            .resume("tower"), .cancel("tower"), .prioritize("tower"), .requests("tower"),
-            .tasks("tower", state: .failed, path: "sheets/**"),
-            .events("tower", since: 0, follow: false, progress: false), .hooks(session: "tower"), .replay(7), .metrics,
+        let all = [
+            "status", "stop release", "sessions", "session tower", "remove tower false", "enqueue", "pause tower",
+            "resume tower", "cancel tower", "prioritize tower b", "requests tower", "tasks tower failed sheets/**",
+            "events tower since 0 follow false progress false", "hooks tower", "replay 7", "metrics",
         ]
-        #expect(found == expected)
+        #expect(asked == all)
     }
 
     @Test("Every code of an error is in the document", arguments: ControlError.Code.allCases)

@@ -10,7 +10,7 @@ import SyncSystem
 /// addition,
 ///    the kernel names the user behind every connection (SO_PEERCRED, unix(7)), and only this user and root are
 ///    answered.
-/// 2. ``Route`` parses the request, `AgentControl` carries it out, ``respond(to:)`` writes the response.
+/// 2. ``answer(routed:)`` parses the request, `AgentControl` carries it out, ``respond(to:)`` writes the response.
 /// 3. Events are a stream of lines that is as fast as its reader. Only a bounded part of it is buffered.
 package struct ControlServer: Sendable {
     /// The path of the socket, absolute.
