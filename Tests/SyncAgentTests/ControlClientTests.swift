@@ -159,10 +159,9 @@ struct ControlClientTests {
         // A leftover in the temporary directory harms nobody.
         defer { try? FileManager.default.removeItem(atPath: state) }
         let place = AgentPlace(stateDirectory: state, runtimeDirectory: nil)
-        let launcher = AgentLauncher(program: "/bin/true", place: place, environment: [:])
         try await withServer(of: FakeAgent()) { socket in
             let looks = Mutex(0)
-            let status = try await launcher.reach {
+            let status = try await place.reach(starting: "/bin/true", environment: [:]) {
                 let count = looks.withLock { looks in
                     looks += 1
                     return looks
@@ -180,11 +179,10 @@ struct ControlClientTests {
         // A leftover in the temporary directory harms nobody.
         defer { try? FileManager.default.removeItem(atPath: state) }
         let place = AgentPlace(stateDirectory: state, runtimeDirectory: nil)
-        var launcher = AgentLauncher(program: "/bin/sh", place: place, environment: ["PATH": "/usr/bin:/bin"])
-        launcher.arguments = ["-c", "sleep 1; echo no home >&2; exit 78"]
-        let slow = launcher
+        let slow = ["-c", "sleep 1; echo no home >&2; exit 78"]
         let error = await #expect(throws: ControlError.self) {
-            try await ControlClient(socketPath: place.socketPath).reach(starting: slow, patience: .seconds(60))
+            try await ControlClient(socketPath: place.socketPath).reach(
+                starting: "/bin/sh", slow, at: place, environment: ["PATH": "/usr/bin:/bin"], patience: .seconds(60))
         }
         #expect(error?.exitStatus == .configuration && error?.message.contains("no home") == true)
     }

@@ -20,9 +20,11 @@ extension StateAccess {
             } catch let error as ControlError where error.code == .unreachable {
                 await startUnit()
             }
-            do { try await launcher.reach { client } } catch let error as ControlError {
-                throw CommandFailure(error)
-            }
+            do {
+                try await place.reach(
+                    starting: EnvironmentPaths.ownProgram, environment: ProcessInfo.processInfo.environment
+                ) { client }
+            } catch let error as ControlError { throw CommandFailure(error) }
             return client
         }
     }
@@ -59,11 +61,6 @@ extension StateAccess {
                 try await Task.sleep(for: .milliseconds(50))
             }
         }
-    }
-
-    private var launcher: AgentLauncher {
-        AgentLauncher(
-            program: EnvironmentPaths.ownProgram, place: place, environment: ProcessInfo.processInfo.environment)
     }
 
     /// Starts the user's unit if it is enabled. Whether that worked shows at the socket.
