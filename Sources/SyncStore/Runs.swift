@@ -22,17 +22,6 @@ package struct RunStart: Sendable, Equatable {
     }
 }
 
-/// The result of beginning a run.
-package struct StartedRun: Sendable, Equatable {
-    package let session: StoredSession
-    /// Earlier runs of the session that this one replaces. Their hooks whose group is complete are still owed.
-    package let superseded: [String]
-    /// The run to work on: the requested one, or an open run that is the same.
-    package let run: StoredRun
-    /// Whether an open run was the same and continues.
-    package let isContinued: Bool
-}
-
 extension SyncStore {
     /// Records a run with its groups and hooks, in one transaction, and begins an epoch of its session.
     ///
@@ -47,12 +36,13 @@ extension SyncStore {
     ///   - isBehind: Whether this process, which holds the session, is calling hooks. No epoch begins then, and runs
     ///     that have only hooks left end by themselves. The new run waits for them.
     ///   - durability: `synced` if the caller acknowledges the run; with `eventual` a power cut may lose it.
-    /// - Returns: The session, the run to work on, and the superseded runs.
+    /// - Returns: The run to work on: the requested one, or an open run that is the same and continues; and the earlier
+    ///   runs that it replaces, whose hooks of complete groups are still owed.
     /// - Throws: ``StoreError``; `refused` if the session belongs to another project.
     @discardableResult package func begin(
         _ start: RunStart, now: Int64, isHeld: Bool = true, continuing: Bool = false, isBehind: Bool = false,
         durability: Durability = .synced
-    ) throws(StoreError) -> StartedRun {
+    ) throws(StoreError) -> (run: StoredRun, isContinued: Bool, superseded: [String]) {
         try write(durability) { db in
             let session = try StoredSession.enter(start.session, now: now, keepsEpoch: isBehind, db)
             var open = try StoredRun.open(of: session, db)
@@ -76,8 +66,7 @@ extension SyncStore {
             let isContinued = same != nil
             var run = try same ?? Self.insert(start, session, isHeld, now, db)
             if isContinued { try continueRun(&run, in: session, as: start, isHeld: isHeld, now: now, db) }
-            return StartedRun(
-                session: session, superseded: open.map(\.identifier), run: run, isContinued: isContinued)
+            return (run, isContinued, open.map(\.identifier))
         }
     }
 

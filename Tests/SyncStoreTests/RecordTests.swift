@@ -11,7 +11,7 @@ struct RecordTests {
         let store = try SyncStore.inMemory()
         let started = try store.begin(towerRun("r1"), now: 1)
         let records = [
-            "sessions": try started.session.databaseDictionary,
+            "sessions": try store.session(named: "tower").databaseDictionary,
             "runs": try started.run.databaseDictionary,
             "groups": try StoredGroup(run: "r1", name: "all").databaseDictionary,
         ]

@@ -19,7 +19,7 @@ extension EngineEnvironment {
     ///   - isHeld: Whether this process works on it from here on.
     ///   - isBehind: Whether this process is calling hooks of the session: the run waits for them.
     func begin(_ prepared: PreparedRun, in destination: Destination, isHeld: Bool, isBehind: Bool = false)
-        throws(EngineError) -> StartedRun
+        throws(EngineError) -> (run: StoredRun, isContinued: Bool, superseded: [String])
     {
         // A command can be repeated after a power cut; an acknowledged request must not be lost.
         let hasHooks = !prepared.recipe.hooks.isEmpty

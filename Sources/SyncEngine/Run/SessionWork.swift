@@ -80,7 +80,9 @@ extension PullEngine {
     /// - Parameter isBehind: Whether this process holds the session and calls hooks: the run waits for them.
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when another process works on the session.
-    package func enqueue(_ prepared: PreparedRun, isBehind: Bool = false) throws(EngineError) -> StartedRun {
+    package func enqueue(_ prepared: PreparedRun, isBehind: Bool = false) throws(EngineError)
+        -> (run: StoredRun, isContinued: Bool, superseded: [String])
+    {
         let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
         let umask = prepared.recipe.umask ?? CurrentProcess.umask
         let destination =
