@@ -17,7 +17,7 @@ NAME = r"([a-z][a-z_]*(?:\.[a-z_]+)?)"
 LIST = ROOT / "Sources" / "SyncModel" / "EventName.swift"
 LISTED = re.compile(rf'\bcase (\w+) = "{NAME}"')
 # A name that the sources still write as text would be missing in the list.
-WRITTEN = re.compile(rf'\b(?:SyncEvent\(|field\(\s*"event",|ObservedEvent\(\s*name:)\s*"{NAME}"')
+WRITTEN = re.compile(rf'\b(?:SyncEvent\(|field\(\s*"event",)\s*"{NAME}"')
 # Has made-up events, with which plugins are checked.
 LEFT_OUT = ROOT / "Sources" / "SyncPluginHost" / "Points" / "Observer.swift"
 

@@ -88,21 +88,7 @@ public struct SessionEvents: AsyncSequence, Sendable {
     }
 }
 
-/// One event of a session.
-public struct SessionEvent: Sendable, Equatable {
-    /// Its number in the session, from 1 without gaps: the cursor to continue from. `nil` for progress.
-    public let sequence: Int64?
-    /// What happened: `run.started`, `task.installed`, `group.completed`, `pull.finished` …
-    public let name: String
-    /// ``name``, if this program knows it.
-    package var kind: EventName? { EventName(rawValue: name) }
-    /// The run it is about.
-    public let run: String?
-    /// When it happened.
-    public let time: WallTime?
-    /// The whole event as one JSON object; its keys are snake_case.
-    public let json: String
-
+extension SessionEvent {
     /// Parses a line of an event stream; `nil` if it is not an event.
     init?(_ line: String) {
         struct Fields: Decodable {
@@ -112,7 +98,8 @@ public struct SessionEvent: Sendable, Equatable {
             let time: WallTime?
         }
         guard let fields = try? Fields(json: Array(line.utf8)) else { return nil }
-        (sequence, name, run, time, json) = (fields.seq, fields.event, fields.run, fields.time, line)
+        self.init(json: line)
+        guard sequence == fields.seq else { return nil }
     }
 
     /// Decodes further fields of the event; camelCase properties match snake_case keys.

@@ -42,7 +42,7 @@ actor EventLines {
             let events = try asking { () throws(StoreError) in
                 try agent.environment.store.nextEvents(of: session, after: &seen)
             }
-            lines = events.map(\.numbered)[...]
+            lines = events.map(\.json)[...]
             if !lines.isEmpty { continue }
             guard follows, !agent.isOver else { return nil }
             let progress = showsProgress ? agent.jobs[session]?.progress.map(Self.line) : nil

@@ -200,3 +200,77 @@ extension JSONLine {
         return name.problem(in: fields.keys)
     }
 }
+
+/// One event as it is stored, sent to followers and shown to observers: the line that says it, and its number.
+public struct SessionEvent: Sendable, Equatable {
+    /// Its number in the session, from 1 without gaps: the cursor to continue from. `nil` for progress, for a notice
+    /// that is not recorded, and for an event that an observer is told of before it is.
+    public let sequence: Int64?
+    /// The line as it is stored: one JSON object without the number, UTF-8, without a newline.
+    package let line: [UInt8]
+
+    package init(sequence: Int64? = nil, line: [UInt8]) { (self.sequence, self.line) = (sequence, line) }
+
+    /// Takes an event as one JSON object on one line: `event`, its name, comes first, after `seq`, its number, if it
+    /// has one.
+    public init(json: String) {
+        let head = json.hasPrefix(Self.numberHead) ? json.dropFirst(Self.numberHead.count).prefix { $0.isNumber } : ""
+        guard let number = Int64(head) else {
+            self.init(line: Array(json.utf8))
+            return
+        }
+        let rest = json.utf8.dropFirst(Self.numberHead.utf8.count + head.utf8.count)
+        self.init(sequence: number, line: [0x7B] + rest.drop { $0 == 0x2C })
+    }
+
+    private static let numberHead = "{\"seq\":"
+    private static let nameHead = Array("{\"event\":\"".utf8)
+
+    /// The whole event as one JSON object, its number first: `{"seq":12,"event":"task.installed","time":…,"path":…}`.
+    /// Its keys are snake_case.
+    public var json: String {
+        guard let sequence else { return text }
+        return "\(Self.numberHead)\(sequence)" + (line.count == 2 ? "}" : ",\(text.dropFirst())")
+    }
+
+    /// The line as it is stored.
+    package var text: String { String(decoding: line, as: UTF8.self) }
+
+    /// What happened: `run.started`, `task.installed`, `group.completed`, `pull.finished` …
+    public var name: String { firstName ?? JSONValue(text: text)?["event"]?.string ?? "" }
+
+    /// ``name``, if this program knows it and it comes first in the line, which is not parsed.
+    package var kind: EventName? { firstName.flatMap(EventName.init(rawValue:)) }
+
+    private var firstName: String? {
+        guard line.starts(with: Self.nameHead) else { return nil }
+        let rest = line[Self.nameHead.count...]
+        return rest.firstIndex(of: UInt8(ascii: "\"")).map { String(decoding: rest[..<$0], as: UTF8.self) }
+    }
+
+    /// The run it is about.
+    public var run: String? { spelling(of: "run").map { String(decoding: $0, as: UTF8.self) } }
+
+    /// When it happened.
+    public var time: WallTime? {
+        spelling(of: "time").flatMap { parseTimestamp(String(decoding: $0, as: UTF8.self)) }
+            .map(WallTime.init(milliseconds:))
+    }
+
+    /// The text of the first field of this name, as it is spelled; `nil` where there is none, or it does not end. The
+    /// line is not parsed.
+    ///
+    /// Quotes inside strings are escaped, so a key is never found there.
+    package func spelling(of field: String) -> ArraySlice<UInt8>? {
+        let key = Array("\"\(field)\":\"".utf8)
+        guard line.count >= key.count,
+            let place = (0...(line.count - key.count)).first(where: {
+                line[$0] == key[0] && line[$0..<($0 + key.count)].elementsEqual(key)
+            })
+        else { return nil }
+        let start = place + key.count
+        var end = start
+        while end < line.count, line[end] != UInt8(ascii: "\"") { end += line[end] == UInt8(ascii: "\\") ? 2 : 1 }
+        return end < line.count ? line[start..<end] : nil
+    }
+}

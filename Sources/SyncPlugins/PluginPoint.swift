@@ -1,4 +1,4 @@
-import SyncModel
+public import SyncModel
 
 /// The extension points. Built-in functions and plugins use the same protocols.
 public enum PluginPoint: String, Sendable, CaseIterable {
@@ -63,26 +63,13 @@ public struct PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String { "plugin \(plugin): \(message)" }
 }
 
-/// An event, as printed and stored.
-public struct ObservedEvent: Sendable, Equatable {
-    /// Such as `group.completed`.
-    public var name: String
-    /// The event as one line of JSON, without a line end.
-    public var json: String
-
-    /// Makes an event; see the properties.
-    public init(name: String, json: String) {
-        (self.name, self.json) = (name, json)
-    }
-}
-
 /// Receives events: for metrics, chat, an external journal.
 ///
 /// Nothing waits for an observer: events are queued up to a limit, and events beyond it are dropped and counted. If it
 /// fails, a warning is reported once.
 public protocol EventObserver: Sendable {
-    /// Handles events in order; may block its own thread.
-    func observe(_ events: [ObservedEvent]) throws(PluginError)
+    /// Handles events in order; may block its own thread. They have no numbers yet.
+    func observe(_ events: [SessionEvent]) throws(PluginError)
 }
 
 /// The input of a condition, in addition to the state of the machine.

@@ -202,16 +202,16 @@ struct SessionTextTests {
     @Test("An event is one line: number, local time with its zone, name, then what it says")
     func event() throws {
         let json = #"{"event":"task.installed","time":"2026-11-20T02:00:00.123Z","run":"r","size":3,"path":"a b"}"#
-        let line = StoredEvent(sequence: 7, line: Array(json.utf8))
+        let line = SessionEvent(sequence: 7, line: Array(json.utf8))
         let (berlin, nepal) = (try #require(Zone.named("Europe/Berlin")), try #require(Zone.named("Asia/Kathmandu")))
         let newYork = try #require(Zone.named("America/New_York"))
         let rest = #"task.installed  path="a b"  size=3"#
         #expect(line.shown(in: berlin) == "7  2026-11-20 03:00:00 +01:00  " + rest)
         #expect(line.shown(in: nepal) == "7  2026-11-20 07:45:00 +05:45  " + rest)
         #expect(line.shown(in: newYork) == "7  2026-11-19 21:00:00 -05:00  " + rest)
-        let pruned = StoredEvent(sequence: 0, line: Array(#"{"event":"events.pruned","through":9}"#.utf8))
+        let pruned = SessionEvent(json: #"{"event":"events.pruned","through":9}"#)
         #expect(pruned.shown() == "-    events.pruned  through=9")
-        let bad = StoredEvent(sequence: 1, line: Array(#"{"event":"e\u001b[2J","x":"\u001b"}"#.utf8))
+        let bad = SessionEvent(json: #"{"seq":1,"event":"e\u001b[2J","x":"\u001b"}"#)
         #expect(!bad.shown().contains("\u{1B}"))
     }
 

@@ -228,7 +228,7 @@ final class AgentBench: Sendable {
     func disorder(_ session: String = "com.example.tower") throws -> [String] {
         let page = try store.events(of: session, after: 0, limit: .max)
         var found = orderComplaints(inEvents: page.events.map(\.text))
-        if page.events.map(\.sequence) != Array(page.prunedSequence..<page.lastSequence).map({ $0 + 1 }) {
+        if page.events.compactMap(\.sequence) != Array(page.prunedSequence..<page.lastSequence).map({ $0 + 1 }) {
             found.append("sequence numbers with gaps")
         }
         return try found + store.findings()

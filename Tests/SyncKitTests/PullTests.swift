@@ -376,7 +376,7 @@ struct PullTests {
     private final class Ear: EventObserver {
         let names = Mutex<[String]>([])
 
-        func observe(_ events: [ObservedEvent]) { names.withLock { $0 += events.map(\.name) } }
+        func observe(_ events: [SessionEvent]) { names.withLock { $0 += events.map(\.name) } }
     }
 
     @Test("An observer hears every event")

@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 import SyncPluginHost
 import SyncPlugins
 import SyncTestKit
@@ -15,14 +16,14 @@ private struct Fake: RequestResolver, CredentialProvider, Condition, FileVerifie
     var running: @Sendable (HookInvocation) -> HookOutcome = { _ in
         HookOutcome(end: .exited(0), output: "", milliseconds: 0)
     }
-    var observing: @Sendable ([ObservedEvent]) throws(PluginError) -> Void = { (_) throws(PluginError) in }
+    var observing: @Sendable ([SessionEvent]) throws(PluginError) -> Void = { (_) throws(PluginError) in }
 
     func resolve(_ requests: [ResolverRequest]) throws(PluginError) -> [RequestDisposition] { resolving(requests) }
     func credential(for request: CredentialRequest) throws(PluginError) -> Credential? { crediting(request) }
     func state(in context: ConditionContext) throws(PluginError) -> ConditionState { stating() }
     func verify(_ files: [StagedFile]) throws(PluginError) -> [FileVerdict] { verifying(files) }
     func run(_ invocation: HookInvocation) -> HookOutcome { running(invocation) }
-    func observe(_ events: [ObservedEvent]) throws(PluginError) { try observing(events) }
+    func observe(_ events: [SessionEvent]) throws(PluginError) { try observing(events) }
 }
 
 @Suite(.timeLimit(.minutes(10)))

@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 import SyncPluginHost
 import SyncPlugins
 import SyncSystem
@@ -126,12 +127,12 @@ struct PointTests {
             def handler(message):
                 with open("\(fixture.root.path)/events", "a") as log:
                     for event in message["params"]["events"]:
-                        log.write("%s %d\\n" % (event["name"], event["event"]["seq"]))
+                        log.write("%s %d\\n" % (event["name"], event["event"]["n"]))
                 answer(message, None)
             serve(handler)
             """
         let observer = try fixture.client(body, point: .observer)
-        let events = (0..<1_200).map { ObservedEvent(name: "task.installed", json: "{\"seq\":\($0)}") }
+        let events = (0..<1_200).map { SessionEvent(json: #"{"event":"task.installed","n":\#($0)}"#) }
         try await outcome { try observer.observe(events) }.get()
         let wanted = (0..<1_200).map { "task.installed \($0)\n" }.joined()
         #expect(fixture.text("events") == wanted)
@@ -169,7 +170,7 @@ struct PointTests {
             """
         let observer = try fixture.client(body, point: .observer)
         let output = String(repeating: "\\u0001", count: 1_114_112) + "done"
-        let event = ObservedEvent(name: "hook.finished", json: #"{"event":"hook.finished","output":"\#(output)"}"#)
+        let event = SessionEvent(json: #"{"event":"hook.finished","output":"\#(output)"}"#)
         try await outcome { try observer.observe([event]) }.get()
         #expect(fixture.text("events") == "hook.finished 65537 done\n")
     }

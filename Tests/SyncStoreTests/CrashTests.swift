@@ -163,7 +163,7 @@ struct CrashTests {
             let told = promises.told.filter { $0.hasPrefix(session.identifier + "-") }
             let seen = Set(page.events.map { $0.text.split(separator: " ").first.map(String.init) ?? "" })
             #expect(told.isSubset(of: seen) || page.prunedSequence > 0, "round \(round): events are gone")
-            #expect(page.events.map(\.sequence) == Array(page.prunedSequence + 1..<page.lastSequence + 1))
+            #expect(page.events.compactMap(\.sequence) == Array(page.prunedSequence + 1..<page.lastSequence + 1))
         }
     }
 }

@@ -14,8 +14,8 @@ struct EventTests {
     }
 
     /// Reads everything, page by page, as a client would that dies after each page.
-    private func replay(_ store: SyncStore, from start: Int64 = 0, limit: Int) throws -> [StoredEvent] {
-        var all: [StoredEvent] = []
+    private func replay(_ store: SyncStore, from start: Int64 = 0, limit: Int) throws -> [SessionEvent] {
+        var all: [SessionEvent] = []
         while true {
             let page = try store.events(of: "tower", after: all.last?.sequence ?? start, limit: limit)
             if page.events.isEmpty { return all }
@@ -35,11 +35,11 @@ struct EventTests {
             next += count
         }
         let all = try replay(store, limit: limit)
-        #expect(all.map(\.sequence) == Array(1...557))
+        #expect(all.compactMap(\.sequence) == Array(1...557))
         #expect(all.map(\.line) == lines(1...557))
         for start in [0, 1, 3, 4, 5, 515, 516, 556, 557, 600] as [Int64] {
-            #expect(
-                try replay(store, from: start, limit: limit).map(\.sequence) == Array(1...557).filter { $0 > start })
+            let numbers = try replay(store, from: start, limit: limit).compactMap(\.sequence)
+            #expect(numbers == Array(1...557).filter { $0 > start })
         }
         #expect(try store.events(of: "tower", after: 0, limit: 1).lastSequence == 557)
     }
@@ -51,7 +51,7 @@ struct EventTests {
         let first = try store.events(of: "tower", after: 0)
         try store.append(lines(4...6), to: "tower", time: 2)
         let second = try store.events(of: "tower", after: first.events.last?.sequence ?? 0)
-        #expect((first.events + second.events).map(\.sequence) == Array(1...6))
+        #expect((first.events + second.events).compactMap(\.sequence) == Array(1...6))
     }
 
     @Test("A number that the session has not come to is refused, with what to do; its last one is not [S8]")
@@ -243,7 +243,7 @@ struct EventTests {
         }
         #expect(decoded.withLock { $0 } == 1)
         try store.append(lines(41...41), to: "tower", time: 1)
-        #expect(try store.events(of: "tower", after: 40).events.map(\.sequence) == [41])
+        #expect(try store.events(of: "tower", after: 40).events.compactMap(\.sequence) == [41])
     }
 
     @Test("A feed gives every event once with its number, a page at a time, and says first what is gone [S8 S36]")
@@ -255,15 +255,15 @@ struct EventTests {
         var seen: Int64 = 3
         var told: [String] = []
         while case let events = try store.nextEvents(of: "tower", after: &seen), !events.isEmpty {
-            told += events.map(\.numbered)
+            told += events.map(\.json)
         }
         let pages =
             [#"{"event":"events.pruned","through":600}"#]
             + (601...700).map { #"{"seq":\#($0),"event":"e","n":\#($0)}"# }
         #expect(told == pages && seen == 700)
-        #expect(StoredEvent(sequence: 7, line: Array("{}".utf8)).numbered == #"{"seq":7}"#)
+        #expect(SessionEvent(sequence: 7, line: Array("{}".utf8)).json == #"{"seq":7}"#)
         try store.append(lines(701...701), to: "tower", time: 1)
-        #expect(try store.nextEvents(of: "tower", after: &seen).map(\.sequence) == [701])
+        #expect(try store.nextEvents(of: "tower", after: &seen).compactMap(\.sequence) == [701])
     }
 
     @Test(
@@ -274,7 +274,7 @@ struct EventTests {
             ("", nil),
         ] as [(String, EventName?)])
     func name(line: String, name: EventName?) {
-        #expect(StoredEvent(sequence: 1, line: Array(line.utf8)).name == name)
+        #expect(SessionEvent(sequence: 1, line: Array(line.utf8)).kind == name)
     }
 
     @Test("Old events go, numbers go on, and a reader is told what it has missed")
@@ -284,7 +284,7 @@ struct EventTests {
         try store.prune(eventBytes: 2_000)
         let page = try store.events(of: "tower", after: 0, limit: 10_000)
         #expect(page.prunedSequence > 0 && page.prunedSequence < 1_000)
-        #expect(page.events.map(\.sequence) == Array(page.prunedSequence + 1...1_000))
+        #expect(page.events.compactMap(\.sequence) == Array(page.prunedSequence + 1...1_000))
         #expect(page.events.reduce(0) { $0 + $1.line.count + 1 } <= 2_000)
         #expect(try store.append(lines(1_001...1_001), to: "tower", time: 3) == 1_001)
         try store.prune(eventBytes: 0)

@@ -266,7 +266,7 @@ private struct WebhookObserver: EventObserver {
     let name: String
     let hook: WebhookHook
 
-    func observe(_ events: [ObservedEvent]) throws(PluginError) {
+    func observe(_ events: [SessionEvent]) throws(PluginError) {
         let body = "{\"events\":[" + events.map(\.json).joined(separator: ",") + "]}"
         let outcome = hook.run(
             HookInvocation(arguments: [url], directory: "/", environment: [:], input: Array(body.utf8), timeout: 30))

@@ -116,7 +116,7 @@ struct AttachCommand: AsyncParsableCommand {
     private static func printRest(after sequence: Int64, _ watch: RunWatch, _ state: StateAccess) throws {
         var seen = sequence
         while case let events = try watch.store.nextEvents(of: watch.session, after: &seen), !events.isEmpty {
-            for event in events { state.output.line(event.numbered) }
+            for event in events { state.output.line(event.json) }
         }
     }
 }

@@ -46,7 +46,7 @@ struct EventsCommand: AsyncParsableCommand {
             let watch = RunWatch(store: store, session: name)
             while true {
                 let events = try store.nextEvents(of: name, after: &seen)
-                for event in events { output.line(json ? event.numbered : event.shown()) }
+                for event in events { output.line(json ? event.json : event.shown()) }
                 // Nobody reads on.
                 guard !output.isBroken else { return }
                 guard events.isEmpty else { continue }
@@ -58,7 +58,7 @@ struct EventsCommand: AsyncParsableCommand {
     }
 }
 
-extension StoredEvent {
+extension SessionEvent {
     /// A line for people: number, time, name, then the other fields.
     func shown(in zone: Zone = .machine) -> String {
         // Fields of every event, or of no use to people; then the fields that matter most.
@@ -71,7 +71,7 @@ extension StoredEvent {
             first.filter { object[$0] != nil }
             + object.keys.filter { !hidden.contains($0) && !first.contains($0) }.sorted()
         let fields = keys.compactMap { key in object[key].map { "\(key)=\(Self.text($0))" } }
-        return ([sequence > 0 ? "\(sequence)" : "-", time, escaped(name)] + fields).joined(separator: "  ")
+        return ([sequence.map(String.init) ?? "-", time, escaped(name)] + fields).joined(separator: "  ")
     }
 
     private static func text(_ value: JSONValue) -> String {

@@ -11,7 +11,7 @@ package final class ObserverFeed: Sendable {
     private static let batchSize = 500
 
     private struct State: Sendable {
-        var waiting: [ObservedEvent] = []
+        var waiting: [SessionEvent] = []
         var dropped = 0
         /// Whether a thread was started.
         var hasBegun = false
@@ -45,7 +45,7 @@ package final class ObserverFeed: Sendable {
                 state.dropped += 1
                 return false
             }
-            state.waiting.append(ObservedEvent(name: event.name.rawValue, json: event.json.text))
+            state.waiting.append(SessionEvent(line: event.json.bytes))
             defer { state.hasBegun = true }
             return !state.hasBegun
         }
@@ -101,16 +101,15 @@ package final class ObserverFeed: Sendable {
         state.change { $0.hasEnded = true }
     }
 
-    private func next() -> [ObservedEvent]? {
-        state.wait { state -> [ObservedEvent]?? in
+    private func next() -> [SessionEvent]? {
+        state.wait { state -> [SessionEvent]?? in
             guard !state.waiting.isEmpty || state.isClosed else { return nil }
             guard !state.waiting.isEmpty else { return .some(nil) }
             var batch = Array(state.waiting.prefix(Self.batchSize))
             state.waiting.removeFirst(batch.count)
             if state.dropped > 0 {
-                let name = EventName.observerDropped
-                let json = JSONLine.event(name) { [count = state.dropped] in $0.field("count", count) }
-                batch.append(ObservedEvent(name: name.rawValue, json: json.text))
+                let line = JSONLine.event(.observerDropped) { [count = state.dropped] in $0.field("count", count) }
+                batch.append(SessionEvent(line: line.bytes))
                 state.dropped = 0
             }
             return .some(batch)

@@ -235,15 +235,15 @@ extension SyncStore {
         var marks: Set<Int> = []
         var hasStarted = work.after == nil
         try scanEvents(of: session, after: work.after ?? 0) { event in
-            if event.name == .groupCompleted {
-                if let through = work.through, event.sequence > through { return false }
+            if event.kind == .groupCompleted {
+                if let through = work.through, let number = event.sequence, number > through { return false }
                 hasStarted = true
             }
             if hasStarted, let path = event.installedPath { marks.insert(mark(path)) }
             return true
         }
         guard !marks.isEmpty else { return [] }
-        return rows.filter { marks.contains(mark(StoredEvent.spelled(manifest.files.path($0)))) }
+        return rows.filter { marks.contains(mark(SessionEvent.spelled(manifest.files.path($0)))) }
     }
 }
 

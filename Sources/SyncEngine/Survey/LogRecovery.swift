@@ -19,7 +19,7 @@ extension PullRun {
         try recording { () throws(StoreError) in
             let logged = try recordedPaths(of: loggingRun(), atMost: files.rows.count)
             for row in placed {
-                let isReused = logged[StoredEvent.spelled(table.path(row))]
+                let isReused = logged[SessionEvent.spelled(table.path(row))]
                 // A run that has ended has counted the file.
                 if isReused != nil, !isContinued { continue }
                 files[row] = isReused == true ? .reused : .installed
@@ -43,7 +43,7 @@ extension PullRun {
         let run = isContinued ? report.run : nil
         let logged = try recording { () throws(StoreError) in try recordedPaths(of: run, atMost: files.rows.count) }
         for row in rows {
-            let before = logged[StoredEvent.spelled(table.path(row))]
+            let before = logged[SessionEvent.spelled(table.path(row))]
             files[row] = before ?? isReused ? .reused : .installed
             if before ?? isReused { report.bytes.reused = report.bytes.reused.saturatingAdd(table.size(row)) }
             if before == nil { journal.installed(row, of: files.manifest, isReused: isReused ? true : nil) }
@@ -60,13 +60,13 @@ extension PullRun {
         guard all?.result == nil else { return files }
         var placed: [[UInt8]: Bool] = [:]
         try scan(atMost: files.rows.count) { event in
-            if event.name == .groupCompleted { placed.removeAll() }
+            if event.kind == .groupCompleted { placed.removeAll() }
             if let path = event.installedPath { placed[path] = event.isReused }
         }
         guard !placed.isEmpty else { return files }
         var counted = files
         for row in files.rows where files[row] == .unchanged {
-            guard let isReused = placed[StoredEvent.spelled(files.manifest.files.path(row))] else { continue }
+            guard let isReused = placed[SessionEvent.spelled(files.manifest.files.path(row))] else { continue }
             counted[row] = isReused ? .reused : .installed
         }
         return counted
@@ -95,7 +95,7 @@ extension PullRun {
     }
 
     /// Passes on the session's latest events: enough of them for `count` files.
-    private func scan(atMost count: Int, _ take: (StoredEvent) -> Void) throws(StoreError) {
+    private func scan(atMost count: Int, _ take: (SessionEvent) -> Void) throws(StoreError) {
         let end = try environment.store.session(session)?.lastSequence ?? 0
         // The events of the files, each with others that may precede it: hops, waits, failures.
         try environment.store.scanEvents(of: session, after: max(0, end - Int64(count) * 3 - 20_000)) { event in
@@ -110,7 +110,7 @@ extension RunJournal {
     func isSummarized() throws(StoreError) -> Bool {
         var isSummarized = false
         try environment.store.scanEvents(of: session, after: 0) { event in
-            switch event.name {
+            switch event.kind {
             case .groupCompleted where event.isOf(run: run): isSummarized = false
             case .runSummary where event.isOf(run: run): isSummarized = true
             default: break
@@ -123,9 +123,9 @@ extension RunJournal {
 
 // The fields that recovery reads from an event's line. The line is not parsed: there can be very many, and paths are
 // compared as they are spelled.
-extension StoredEvent {
+extension SessionEvent {
     /// The path of a `task.installed` as it is spelled in JSON, without quotes; `nil` for another event.
-    var installedPath: [UInt8]? { name == .taskInstalled ? spelling(of: "path").map { Array($0) } : nil }
+    var installedPath: [UInt8]? { kind == .taskInstalled ? spelling(of: "path").map { Array($0) } : nil }
 
     /// Whether a `task.installed` says that the bytes were local.
     var isReused: Bool { spelling(of: "source")?.elementsEqual("reused".utf8) ?? false }
@@ -137,22 +137,6 @@ extension StoredEvent {
         var line = JSONLine()
         line.value(path)
         return Array(line.bytes.dropFirst().dropLast())
-    }
-
-    /// The text of the first field of this name, as it is spelled; `nil` where there is none, or it does not end.
-    ///
-    /// Quotes inside strings are escaped, so a key is never found there.
-    private func spelling(of field: String) -> ArraySlice<UInt8>? {
-        let key = Array("\"\(field)\":\"".utf8)
-        guard line.count >= key.count,
-            let place = (0...(line.count - key.count)).first(where: {
-                line[$0] == key[0] && line[$0..<($0 + key.count)].elementsEqual(key)
-            })
-        else { return nil }
-        let start = place + key.count
-        var end = start
-        while end < line.count, line[end] != UInt8(ascii: "\"") { end += line[end] == UInt8(ascii: "\\") ? 2 : 1 }
-        return end < line.count ? line[start..<end] : nil
     }
 }
 

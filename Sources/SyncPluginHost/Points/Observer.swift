@@ -1,4 +1,4 @@
-import SyncModel
+package import SyncModel
 package import SyncPlugins
 import SyncSystem
 
@@ -13,7 +13,7 @@ extension PluginClient: EventObserver {
     /// The last **bytes** of a hook's output that stay in a longer event; each may take six in JSON.
     private static let outputTail = 64 << 10
 
-    package func observe(_ events: [ObservedEvent]) throws(PluginError) {
+    package func observe(_ events: [SessionEvent]) throws(PluginError) {
         var rest = events.map(Self.fitting)[...]
         while !rest.isEmpty {
             let batch = takeBatch(&rest, most: Self.most, bytes: Self.mostBytes) {
@@ -29,19 +29,19 @@ extension PluginClient: EventObserver {
     }
 
     /// The event, with only the end of a hook's output if it would be too long for a line.
-    private static func fitting(_ event: ObservedEvent) -> ObservedEvent {
+    private static func fitting(_ event: SessionEvent) -> SessionEvent {
         guard event.json.utf8.count > longest, var members = JSONValue(text: event.json)?.object,
             let output = members["output"]?.string
         else { return event }
         members["output"] = .string("…" + String(decoding: output.utf8.suffix(outputTail), as: UTF8.self))
-        return ObservedEvent(name: event.name, json: JSONValue.object(members).text)
+        return SessionEvent(json: JSONValue.object(members).text)
     }
 }
 
 /// Checks an observer: it must accept and acknowledge any event.
 package func check(observer: any EventObserver) -> [CheckResult] {
     var book: [CheckResult] = []
-    func send(_ events: [ObservedEvent]) -> String? {
+    func send(_ events: [SessionEvent]) -> String? {
         guard case .failure(let error) = Result(catching: { () throws(PluginError) in try observer.observe(events) })
         else {
             return nil
@@ -49,11 +49,11 @@ package func check(observer: any EventObserver) -> [CheckResult] {
         return "it failed: \(error.message)"
     }
     // With every field that such an event always has: an observer may rely on them.
-    func sample(_ name: String, _ fields: String) -> ObservedEvent {
+    func sample(_ name: String, _ fields: String) -> SessionEvent {
         let head = #"{"event":"\#(name)","time":"2026-11-20T02:00:00.000Z","session":"check","run":"r""#
-        return ObservedEvent(name: name, json: "\(head),\(fields)}")
+        return SessionEvent(json: "\(head),\(fields)}")
     }
-    func installed(_ path: String) -> ObservedEvent {
+    func installed(_ path: String) -> SessionEvent {
         let digest = String(repeating: "0", count: 64)
         return sample("task.installed", #""path":"\#(path)","size":1,"sha256":"\#(digest)","source":"network""#)
     }
@@ -77,7 +77,7 @@ package func check(observer: any EventObserver) -> [CheckResult] {
         send((0..<10_000).map { installed("f\($0)") })
     }
     book.rule("An unknown event is accepted", "Later versions add more; ignore what you do not know.") {
-        send([ObservedEvent(name: "moon.rose", json: "{\"event\":\"moon.rose\",\"deep\":[[[[{}]]]],\"null\":null}")])
+        send([SessionEvent(json: "{\"event\":\"moon.rose\",\"deep\":[[[[{}]]]],\"null\":null}")])
     }
     book.rule("It handles odd strings", "Events contain file names with any characters, escaped as in JSON.") {
         send([installed("a\\u0000\\n\\\"\\u202e\u{1F5BC}" + String(repeating: "x", count: 20_000))])

@@ -33,8 +33,8 @@ struct EventFacts {
     ]
 
     /// Takes the next event. Unknown events are ignored.
-    mutating func take(_ event: StoredEvent) {
-        guard let name = event.name, Self.wanted.contains(name) else { return }
+    mutating func take(_ event: SessionEvent) {
+        guard let name = event.kind, Self.wanted.contains(name) else { return }
         guard let fields = event.line.withUnsafeBytes(JSONParser.parse), let text = fields.text("time"),
             let time = parseTimestamp(utc: text)
         else { return }

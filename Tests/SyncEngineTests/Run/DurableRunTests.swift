@@ -193,16 +193,16 @@ struct DurableRunTests {
         "Paths are found in events however they are written",
         arguments: ["a/b", "a \"b\"", "\\", "ü\u{1}", "\"path\":\""])
     func installedEvents(path: String) {
-        func event(_ name: EventName, cut: Int = 0) -> StoredEvent {
+        func event(_ name: EventName, cut: Int = 0) -> SessionEvent {
             let others = name == .taskInstalled ? ["source"] : ["reason", "cause"]
             let told = SyncEvent(name, time: 0, session: path, run: "r1") {
                 for field in others { $0.field(field, "x") }
                 $0.field("path", path)
             }
-            return StoredEvent(sequence: 1, line: told.json.bytes.dropLast(cut))
+            return SessionEvent(sequence: 1, line: told.json.bytes.dropLast(cut))
         }
         let installed = event(.taskInstalled)
-        #expect(installed.installedPath == StoredEvent.spelled(path))
+        #expect(installed.installedPath == SessionEvent.spelled(path))
         #expect(installed.isOf(run: "r1") && !installed.isOf(run: "r11") && !installed.isOf(run: "r"))
         #expect(event(.taskFailed).installedPath == nil)
         #expect(event(.taskInstalled, cut: 2).installedPath == nil)

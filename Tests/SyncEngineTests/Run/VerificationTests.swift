@@ -166,14 +166,14 @@ struct VerificationTests {
 @Suite("Observers follow", .timeLimit(.minutes(10)))
 struct ObserverFeedTests {
     private final class Listener: EventObserver {
-        private let heard = Mutex<[[ObservedEvent]]>([])
+        private let heard = Mutex<[[SessionEvent]]>([])
         private let body: @Sendable () throws(PluginError) -> Void
 
         init(_ body: @escaping @Sendable () throws(PluginError) -> Void = {}) { self.body = body }
 
-        var events: [ObservedEvent] { heard.withLock { $0.flatMap(\.self) } }
+        var events: [SessionEvent] { heard.withLock { $0.flatMap(\.self) } }
 
-        func observe(_ events: [ObservedEvent]) throws(PluginError) {
+        func observe(_ events: [SessionEvent]) throws(PluginError) {
             try body()
             heard.withLock { $0.append(events) }
         }

@@ -193,7 +193,8 @@ final class Scene: Sendable {
         for session in try store.sessions() {
             let page = try store.events(of: session.identifier, after: 0, limit: .max)
             found += orderComplaints(inEvents: page.events.map(\.text))
-            if page.events.map(\.sequence) != Array(session.prunedSequence..<session.lastSequence).map({ $0 + 1 }) {
+            let numbers = page.events.compactMap(\.sequence)
+            if numbers != Array(session.prunedSequence..<session.lastSequence).map({ $0 + 1 }) {
                 found.append("sequence numbers with gaps")
             }
         }

@@ -2,49 +2,20 @@ import Foundation
 import GRDB
 package import SyncModel
 
-/// One recorded event.
-package struct StoredEvent: Sendable, Equatable {
-    /// The event's number in its session, from 1, without gaps; 0 for a notice that is not recorded.
-    package let sequence: Int64
-    /// The event's JSON line, UTF-8, without a newline.
-    package let line: [UInt8]
-
-    package init(sequence: Int64, line: [UInt8]) { (self.sequence, self.line) = (sequence, line) }
-
-    package var text: String { String(decoding: line, as: UTF8.self) }
-
-    private static let head = Array("{\"event\":\"".utf8)
-
-    /// The event's name; `nil` if this program does not know it. The line is not parsed, since the name comes first.
-    package var name: EventName? {
-        guard line.starts(with: Self.head) else { return nil }
-        let rest = line[Self.head.count...]
-        return rest.firstIndex(of: UInt8(ascii: "\"")).flatMap {
-            EventName(rawValue: String(decoding: rest[..<$0], as: UTF8.self))
-        }
-    }
-
-    /// The line with its number first, as readers get it: `{"seq":12,"event":"task.installed","time":…,"path":…}`.
-    package var numbered: String {
-        guard sequence > 0 else { return text }
-        return "{\"seq\":\(sequence)" + (line.count == 2 ? "}" : ",\(text.dropFirst())")
-    }
-}
-
 extension SyncStore {
     /// A reader's next page of a session's events; empty if there are none. Pruned events are replaced by one without a
     /// number, `events.pruned`.
     ///
     /// - Parameter seen: The number of the last event that was read, 0 for none; afterwards that of the page's last.
     /// - Throws: ``StoreError``, with code `unknown` if the reader has seen more events than there are.
-    package func nextEvents(of session: String, after seen: inout Int64) throws(StoreError) -> [StoredEvent] {
+    package func nextEvents(of session: String, after seen: inout Int64) throws(StoreError) -> [SessionEvent] {
         seen = max(0, seen)
         let page = try events(of: session, after: seen, limit: 256)
         try Self.requireReached(seen, of: session, page.lastSequence)
         var events = page.events
         if page.prunedSequence > seen {
             let line = JSONLine.event(.eventsPruned) { $0.field("through", page.prunedSequence) }
-            events.insert(StoredEvent(sequence: 0, line: line.bytes), at: 0)
+            events.insert(SessionEvent(line: line.bytes), at: 0)
         }
         seen = page.events.last?.sequence ?? max(seen, page.prunedSequence)
         return events
@@ -98,7 +69,7 @@ extension SyncStore {
     ///
     /// Events up to `prunedSequence` are gone: a reader that has seen fewer has missed some and must report that.
     /// `lastSequence` may be beyond the page.
-    package typealias EventPage = (events: [StoredEvent], prunedSequence: Int64, lastSequence: Int64)
+    package typealias EventPage = (events: [SessionEvent], prunedSequence: Int64, lastSequence: Int64)
 
     /// Reads a session's events after one that the reader has seen.
     ///
@@ -108,7 +79,7 @@ extension SyncStore {
     package func events(of session: String, after seen: Int64, limit: Int = 1_000) throws(StoreError) -> EventPage {
         try read { db in
             let found = try StoredSession.named(session, db)
-            var events: [StoredEvent] = []
+            var events: [SessionEvent] = []
             // Followers poll five times a second: if nothing is new, no row is read.
             guard limit > 0, seen < found.lastSequence else {
                 return (events, found.prunedSequence, found.lastSequence)
@@ -128,7 +99,7 @@ extension SyncStore {
                 else { throw StoreError.unreadable("events of \(session)") }
                 for (offset, line) in lines.enumerated() where events.count < limit {
                     let sequence = first + Int64(offset)
-                    if sequence > seen { events.append(StoredEvent(sequence: sequence, line: line)) }
+                    if sequence > seen { events.append(SessionEvent(sequence: sequence, line: line)) }
                 }
             }
             return (events, found.prunedSequence, found.lastSequence)
@@ -137,14 +108,14 @@ extension SyncStore {
 
     /// Passes a session's events after a number to `take`, a page at a time, until `take` returns `false` for one of a
     /// page.
-    package func scanEvents(of session: String, after sequence: Int64, _ take: (StoredEvent) -> Bool)
+    package func scanEvents(of session: String, after sequence: Int64, _ take: (SessionEvent) -> Bool)
         throws(StoreError)
     {
         var seen = sequence
         while true {
             let page = try events(of: session, after: seen, limit: 4_096)
-            guard let last = page.events.last, page.events.allSatisfy(take) else { return }
-            seen = last.sequence
+            guard let last = page.events.last?.sequence, page.events.allSatisfy(take) else { return }
+            seen = last
         }
     }
 
