@@ -1,6 +1,7 @@
 import ArgumentParser
 import SyncAgent
 import SyncAssembly
+import SyncEngine
 import SyncModel
 import SyncReport
 import SyncSchedule
@@ -83,7 +84,7 @@ struct ReportCommand: AsyncParsableCommand {
         } else if session != nil {
             throw StateAccess.noSessions
         }
-        report.warnings = TrustWarning.lines(stateDirectory: state.place.stateDirectory)
+        report.warnings = PinStore(stateDirectory: state.place.stateDirectory).warnings
         for line in report.warnings { terminal.warning(line) }
         if let receiver {
             let host = environment.host
