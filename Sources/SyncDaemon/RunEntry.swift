@@ -32,19 +32,19 @@ extension Agent {
         }
         var reply: Result<EnqueueReply, ControlError>
         do throws(EngineError) {
-            var prepared = try await onEngineThread(stopping: stop) { () throws(EngineError) in
+            var (start, found, warnings) = try await onEngineThread(stopping: stop) { () throws(EngineError) in
                 try handle.engine.prepare(request)
             }
-            try await enter(&prepared, request, handle)
+            try await enter(&start, request, handle)
             if let former, (try? store.run(former))?.state.isOpen != true {
                 // Somebody has cancelled or replaced it, or it has ended.
                 reply = .failure(ControlError(.refused, "the run has ended", exitStatus: .refused))
             } else {
-                reply = await record(prepared, request, handle, stop)
+                reply = await record(start, of: found, request, handle, stop)
             }
-            retries[prepared.session] = nil
-            leave(prepared.session)
-            if !prepared.warnings.isEmpty { reply = reply.map { warned($0, prepared.warnings) } }
+            retries[start.session.identifier] = nil
+            leave(start.session.identifier)
+            if !warnings.isEmpty { reply = reply.map { warned($0, warnings) } }
         } catch {
             if !stop.isStopped { record(error, of: request) }
             reply = .failure(stop.isStopped ? Self.isStopping : ControlError(error))
@@ -82,19 +82,20 @@ extension Agent {
 
     /// Waits for the session's turn. The session's name is then determined again: a request for another destination of
     /// the project may have taken it meanwhile.
-    private func enter(_ prepared: inout PreparedRun, _ request: EnqueueRequest, _ handle: AssembledEngine)
+    private func enter(_ start: inout RunStart, _ request: EnqueueRequest, _ handle: AssembledEngine)
         async throws(EngineError)
     {
-        await enter(prepared.session)
+        await enter(start.session.identifier)
         do throws(EngineError) {
-            while case let name = try handle.engine.sessionName(of: prepared, asked: request), name != prepared.session
+            while case let name = try handle.engine.sessionName(of: start, asked: request),
+                name != start.session.identifier
             {
-                leave(prepared.session)
-                prepared.recipe.session = name
+                leave(start.session.identifier)
+                (start.session.identifier, start.recipe.session) = (name, name)
                 await enter(name)
             }
         } catch {
-            leave(prepared.session)
+            leave(start.session.identifier)
             throw error
         }
     }
@@ -105,39 +106,41 @@ extension Agent {
     }
 
     private func record(
-        _ prepared: PreparedRun, _ request: EnqueueRequest, _ handle: AssembledEngine, _ stop: StopRequest
+        _ start: RunStart, of found: FoundManifest, _ request: EnqueueRequest, _ handle: AssembledEngine,
+        _ stop: StopRequest
     ) async -> Result<EnqueueReply, ControlError> {
         do throws(EngineError) {
-            if request.origin == .interactive { resetLimiter(prepared.session) }
+            let session = start.session.identifier
+            if request.origin == .interactive { resetLimiter(session) }
             // A person's other settings, such as a verifier's, are not put off to the next run: it continues with them.
-            if let open = try handle.engine.openRun(like: prepared), open.state == .running,
-                jobs[prepared.session] != nil,
+            if let open = try handle.engine.openRun(like: start), open.state == .running,
+                jobs[session] != nil,
                 request.origin != .interactive
                     || (open.recipe.settings, open.recipe.configuration)
-                        == (prepared.recipe.settings, prepared.recipe.configuration)
+                        == (start.recipe.settings, start.recipe.configuration)
             {
                 return .success(reply(open, isNew: false, superseded: []))
             }
-            var isBehind = await makeWay(in: prepared.session)
-            var limited = prepared
+            var isBehind = await makeWay(in: session)
+            var limited = start
             if request.origin == .hook {
                 // The hook of one session may enqueue a run of another, whose hook enqueues a run of the first. Both
                 // are held back.
                 let asking = request.originRun.flatMap { try? store.run($0).session }
-                let starts = Set([prepared.session] + [asking].compactMap(\.self)).compactMap(limiterStart)
-                if let start = starts.max() {
+                let starts = Set([session] + [asking].compactMap(\.self)).compactMap(limiterStart)
+                if let earliest = starts.max() {
                     limited.recipe.notBefore = WallTime(
-                        milliseconds: max(start, prepared.recipe.notBefore?.milliseconds ?? 0))
+                        milliseconds: max(earliest, start.recipe.notBefore?.milliseconds ?? 0))
                 }
             }
             if limited.recipe.atomic != nil {
                 try await onEngineThread(stopping: stop) { [limited] () throws(EngineError) in
-                    try handle.engine.makeTrees(for: limited)
+                    try handle.engine.makeTrees(for: limited, of: found)
                 }
                 // Hooks that were running before may have ended, and their job may be about to.
-                isBehind = await makeWay(in: prepared.session)
+                isBehind = await makeWay(in: session)
             }
-            let started = try handle.engine.enqueue(limited, isBehind: isBehind)
+            let started = try handle.engine.enqueue(limited, of: found, isBehind: isBehind)
             return .success(reply(started.run, isNew: !started.isContinued, superseded: started.superseded))
         } catch {
             // Work stopped with this agent has not failed: the next agent, or the next server, tries again.

@@ -4,7 +4,7 @@ package import SyncModel
 /// A run to begin or to enqueue: all of it that must outlive this process, in one transaction.
 package struct RunStart: Sendable, Equatable {
     package var session: StoredSession
-    /// Unique for ever; its text order is the order of time.
+    /// Unique for ever; its text order is the order of time. Empty before the run begins.
     package var run: String
     /// The digest of the manifest's bytes. The manifest is the list of tasks: no row is written for each.
     package var manifest: SHA256Digest
@@ -17,7 +17,7 @@ package struct RunStart: Sendable, Equatable {
     /// The deadline, **milliseconds** since 1970.
     package var deadline: Int64?
 
-    package init(session: StoredSession, run: String, manifest: SHA256Digest, recipe: RunRecipe) {
+    package init(session: StoredSession, run: String = "", manifest: SHA256Digest, recipe: RunRecipe) {
         (self.session, self.run, self.manifest, self.recipe) = (session, run, manifest, recipe)
     }
 }

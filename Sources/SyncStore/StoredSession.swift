@@ -34,6 +34,12 @@ package struct StoredSession: Codable, Sendable, Equatable {
         (self.device, self.inode) = (Int64(bitPattern: device), Int64(bitPattern: inode))
     }
 
+    /// Names the directory that the destination is now.
+    package mutating func move(to destination: String, device: UInt64, inode: UInt64) {
+        self.destination = destination
+        (self.device, self.inode) = (Int64(bitPattern: device), Int64(bitPattern: inode))
+    }
+
     /// Whether its destination was this directory when it was last used.
     package func isAt(device: UInt64, inode: UInt64) -> Bool {
         (UInt64(bitPattern: self.device), UInt64(bitPattern: self.inode)) == (device, inode)

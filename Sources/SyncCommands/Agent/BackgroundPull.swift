@@ -4,6 +4,7 @@ import SyncAssembly
 import SyncDaemon
 import SyncEngine
 import SyncModel
+import SyncStore
 import SyncSystem
 
 // A pull by the agent: everything it needs is made absolute here, in the user's environment.
@@ -59,8 +60,8 @@ extension EngineCall {
         // The manifest's project determines the destination. Trust is decided here: the agent uses only existing pins.
         // The hooks that groups name are not: a later release may name others.
         if recipe.destination == nil || recipe.trust != nil {
-            let prepared = try await lookedUp(isReadOnly: isReadOnly)
-            (project, root) = (prepared.project, prepared.beginningOfTrust)
+            let found = try await lookedUp(isReadOnly: isReadOnly)
+            (project, root) = (found.project, found.root)
         }
         if !request.manifest.contains("://") { request.manifest = try EnvironmentPaths.standardized(request.manifest) }
         let destination = try EnvironmentPaths.standardized(recipe.destination ?? project ?? ".")
@@ -76,10 +77,13 @@ extension EngineCall {
     }
 
     /// The manifest's project, and the root that the recipe trusts. Also checks all of the pull that can be checked.
-    private func lookedUp(isReadOnly: Bool) async throws -> PreparedRun {
+    private func lookedUp(isReadOnly: Bool) async throws -> (project: String, root: SHA256Digest?) {
         var unnamed = recipe
         unnamed.session = nil
-        return try await withReadOnlyEngine { [unnamed] in try $0.prepare(unnamed, isReadOnly: isReadOnly) }
+        return try await withReadOnlyEngine { [unnamed] in
+            let (start, found, _) = try $0.prepare(unnamed, isReadOnly: isReadOnly)
+            return (start.session.project, found.beginningOfTrust)
+        }
     }
 
     private static func event(_ reply: EnqueueReply) -> JSONLine {

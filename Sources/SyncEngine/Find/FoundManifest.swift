@@ -1,6 +1,6 @@
 import SyncContent
 import SyncManifest
-import SyncModel
+package import SyncModel
 import SyncPlugins
 import SyncSystem
 import SyncTrust
@@ -53,7 +53,7 @@ struct ManifestPlace: Sendable {
 }
 
 /// A manifest whose bytes are known and which is decoded only on demand.
-struct FoundManifest: Sendable {
+package struct FoundManifest: Sendable {
     let digest: SHA256Digest
     let project: String
     /// The bases of relative URLs: the manifest's own URL, then its URLs at the mirrors of a signed set.
@@ -86,6 +86,9 @@ struct FoundManifest: Sendable {
     init(_ manifest: Manifest, at place: ManifestPlace, _ source: ManifestSource) {
         self.init(manifest.digest, project: manifest.project, at: place, source) { () throws(EngineError) in manifest }
     }
+
+    /// ``SignedStatement/digest`` of the root that ``RunRecipe/trust`` led to; `nil` if the recipe names none.
+    package var beginningOfTrust: SHA256Digest? { release?.beginning }
 
     /// The cost so far of finding and decoding it.
     var counts: PullReport.ManifestCounts { source.counts.withLock { $0 } }

@@ -1,7 +1,7 @@
 import SyncFiles
 import SyncManifest
 package import SyncModel
-import SyncStore
+package import SyncStore
 import SyncSystem
 
 extension PullEngine {
@@ -63,8 +63,8 @@ extension PullEngine {
     }
 
     /// The name of a run's session at this moment; another run may have been recorded since it was prepared.
-    package func sessionName(of prepared: PreparedRun, asked recipe: RunRecipe) throws(EngineError) -> String {
-        try sessionName(recipe, project: prepared.found.project)
+    package func sessionName(of start: RunStart, asked recipe: RunRecipe) throws(EngineError) -> String {
+        try sessionName(recipe, project: start.session.project)
     }
 }
 

@@ -18,13 +18,19 @@ extension EngineEnvironment {
     /// - Parameters:
     ///   - isHeld: Whether this process works on it from here on.
     ///   - isBehind: Whether this process is calling hooks of the session: the run waits for them.
-    func begin(_ prepared: PreparedRun, in destination: Destination, isHeld: Bool, isBehind: Bool = false)
+    func begin(_ start: RunStart, in destination: Destination, isHeld: Bool, isBehind: Bool = false)
         throws(EngineError) -> (run: StoredRun, isContinued: Bool, superseded: [String])
     {
         // A command can be repeated after a power cut; an acknowledged request must not be lost.
-        let hasHooks = !prepared.recipe.hooks.isEmpty
-        var start = try start(prepared, destination)
+        let hasHooks = !start.recipe.hooks.isEmpty
+        var start = start
+        start.run = newRun
+        start.session.move(to: destination.path, device: destination.device, inode: destination.inode)
         start.recipe.paused = start.recipe.paused && !isHeld
+        let (wait, isLong) = (start.recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
+        let eligible = max(now(), start.recipe.notBefore?.milliseconds ?? 0)
+        let (deadline, isLate) = eligible.addingReportingOverflow(wait)
+        start.deadline = isLong || isLate ? .max : deadline
         return try recording { () throws(StoreError) in
             try store.begin(
                 start, now: now(), isHeld: isHeld, continuing: true, isBehind: isBehind,
@@ -32,35 +38,30 @@ extension EngineEnvironment {
         }
     }
 
-    /// A run in the form for the store; without a destination, only for comparison.
-    func start(_ prepared: PreparedRun, _ destination: Destination?) throws(EngineError) -> RunStart {
-        let found = prepared.found
-        var recipe = prepared.recipe
-        let path =
-            if let destination { destination.path } else {
-                try PullEngine.destinationPath(recipe, project: found.project)
-            }
-        var session = StoredSession(
-            identifier: prepared.session, project: found.project, destination: path, device: destination?.device ?? 0,
-            inode: destination?.inode ?? 0)
-        session.label = recipe.label
-        recipe.manifest = found.location
-        let groups = Set(prepared.groups)
-        let hooks = recipe.hooks.filter { groups.contains($0.group) }
-        // The order of calls: hooks with batches come first.
-        recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
-        var start = RunStart(session: session, run: newRun, manifest: found.digest, recipe: recipe)
-        start.facts = prepared.facts
-        start.groups = prepared.groups
-        let (wait, isLong) = (recipe.deadlineSeconds ?? 7 * 86_400).multipliedReportingOverflow(by: 1_000)
-        let eligible = max(now(), recipe.notBefore?.milliseconds ?? 0)
-        let (deadline, isLate) = eligible.addingReportingOverflow(wait)
-        start.deadline = isLong || isLate ? .max : deadline
-        return start
-    }
-
     /// A new identifier, which sorts by time: `20261120T020000Z-` and 8 hexadecimal digits.
     private var newRun: String { runName(now: now(), random()) }
+}
+
+extension FoundManifest {
+    /// A run of the manifest, to be recorded.
+    ///
+    /// - Parameters:
+    ///   - facts: What the run records about the manifest.
+    ///   - groups: The groups that will complete.
+    func start(_ recipe: RunRecipe, _ facts: ManifestFacts, groups: [String]) throws(EngineError) -> RunStart {
+        var session = StoredSession(
+            identifier: recipe.session ?? project, project: project,
+            destination: try PullEngine.destinationPath(recipe, project: project), device: 0, inode: 0)
+        session.label = recipe.label
+        var start = RunStart(session: session, manifest: digest, recipe: recipe)
+        start.recipe.manifest = location
+        let taken = Set(groups)
+        let hooks = recipe.hooks.filter { taken.contains($0.group) }
+        // The order of calls: hooks with batches come first.
+        start.recipe.hooks = hooks.filter { $0.batch != nil } + hooks.filter { $0.batch == nil }
+        (start.facts, start.groups) = (facts, groups)
+        return start
+    }
 }
 
 private func runName(now: Int64, _ random: UInt64) -> String {

@@ -726,8 +726,8 @@ extension PullRun {
             run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()))
             isContinued = recorded.started != nil
         } else {
-            let prepared = PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups)
-            let started = try environment.begin(prepared, in: destination, isHeld: true)
+            let start = try found.start(recipe, facts, groups: groups)
+            let started = try environment.begin(start, in: destination, isHeld: true)
             (run, isContinued) = (started.run, started.isContinued)
         }
         if isContinued { try? environment.store.forgetTasks(of: run.identifier) }  // They are tried again.

@@ -5,30 +5,14 @@ import SyncPlugins
 package import SyncStore
 import SyncSystem
 
-/// A checked run that can be recorded.
-package struct PreparedRun: Sendable {
-    package var recipe: RunRecipe
-    let found: FoundManifest
-    /// The facts about the manifest that the run records.
-    let facts: ManifestFacts
-    /// The groups that will complete.
-    let groups: [String]
-    /// Warnings for people that do not stop the run.
-    package var warnings: [String] = []
-
-    /// The manifest's project.
-    package var project: String { found.project }
-    /// ``SignedStatement/digest`` of the root that ``RunRecipe/trust`` led to; `nil` if the recipe names none.
-    package var beginningOfTrust: SHA256Digest? { found.release?.beginning }
-    /// The session's identifier.
-    package var session: String { recipe.session ?? found.project }
-}
-
 extension PullEngine {
     /// Finds the manifest and checks what can be checked before the run is recorded: manifest, selection, hooks.
     ///
     /// - Parameter isReadOnly: Whether nothing is stored: neither the manifest, nor the signers that the recipe trusts.
-    package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError) -> PreparedRun {
+    /// - Returns: The run to record, its manifest, and warnings for people that do not stop the run.
+    package func prepare(_ recipe: RunRecipe, isReadOnly: Bool = false) throws(EngineError)
+        -> (start: RunStart, found: FoundManifest, warnings: [String])
+    {
         let plain = recipe.manifest.prefix { $0 != "?" && $0 != "#" }
         if plain.contains("://"), withoutSecrets(recipe.manifest) != plain {
             let shown = redacted(url: recipe.manifest)
@@ -59,20 +43,18 @@ extension PullEngine {
             throw EngineError(.usage, "a hook names the group '\(group)', which is not selected")
         }
         if found.release == nil, recipe.isOfDefaultChannel { source.keep(found) }
-        return PreparedRun(recipe: recipe, found: found, facts: facts, groups: groups, warnings: named.notes)
+        return (try found.start(recipe, facts, groups: groups), found, named.notes)
     }
 
     /// The open run with the same request, if there is one.
-    package func openRun(like prepared: PreparedRun) throws(EngineError) -> StoredRun? {
-        let start = try environment.start(prepared, nil)
-        return try stored(environment.store.openRun(like: start))
+    package func openRun(like start: RunStart) throws(EngineError) -> StoredRun? {
+        try stored(environment.store.openRun(like: start))
     }
 
     /// Makes the trees of a destination that is to change as a whole. This may read all of it, so never call it on an
     /// actor.
-    package func makeTrees(for prepared: PreparedRun) throws(EngineError) {
-        let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
-        _ = try trees(at: path, prepared.recipe, bringing: prepared.found)
+    package func makeTrees(for start: RunStart, of found: FoundManifest) throws(EngineError) {
+        _ = try trees(at: start.session.destination, start.recipe, bringing: found)
     }
 
     /// Records a run for another process. When this returns, the run and its manifest are on disk.
@@ -80,19 +62,19 @@ extension PullEngine {
     /// - Parameter isBehind: Whether this process holds the session and calls hooks: the run waits for them.
     /// - Returns: The run, or the open one that asks for the same.
     /// - Throws: ``EngineError``; 75 when another process works on the session.
-    package func enqueue(_ prepared: PreparedRun, isBehind: Bool = false) throws(EngineError)
+    package func enqueue(_ start: RunStart, of found: FoundManifest, isBehind: Bool = false) throws(EngineError)
         -> (run: StoredRun, isContinued: Bool, superseded: [String])
     {
-        let path = try Self.destinationPath(prepared.recipe, project: prepared.found.project)
-        let umask = prepared.recipe.umask ?? CurrentProcess.umask
+        let path = start.session.destination
+        let umask = start.recipe.umask ?? CurrentProcess.umask
         let destination =
-            if let home = try trees(at: path, prepared.recipe, bringing: prepared.found) {
+            if let home = try trees(at: path, start.recipe, bringing: found) {
                 try switching(home.anchor(umask: umask))
             } else {
                 try usable(Destination.open(path: path, create: true, umask: umask))
             }
-        let lease = try isBehind ? nil : environment.lease(prepared.session)
-        let started = try environment.begin(prepared, in: destination, isHeld: false, isBehind: isBehind)
+        let lease = try isBehind ? nil : environment.lease(start.session.identifier)
+        let started = try environment.begin(start, in: destination, isHeld: false, isBehind: isBehind)
         _ = consume lease
         return started
     }

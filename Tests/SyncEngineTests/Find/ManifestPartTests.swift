@@ -310,7 +310,7 @@ struct ManifestPartTests {
         let tree = AssetTree.manySmall(30)
         try scene.publishInParts(tree, of: 7)
         let engine = scene.engine()
-        let started = try engine.enqueue(try engine.prepare(scene.options()))
+        let started = try engine.enqueue(preparing: scene.options())
         scene.transport.serve(Array("{}".utf8), at: Scene.base + "manifest.json")
         let report = try engine.work(on: started.run)
         #expect(report.status == .done)

@@ -31,7 +31,7 @@ struct PromisedHookTests {
         var recipe = scene.options()
         (recipe.paused, recipe.hooks) = (true, [Self.hook])
         configure(&recipe)
-        return try engine.enqueue(engine.prepare(recipe)).run.identifier
+        return try engine.enqueue(preparing: recipe).run.identifier
     }
 
     @Test(
@@ -98,7 +98,7 @@ struct PromisedHookTests {
         try publishNaming(revision: 1)
         var recipe = scene.options()
         recipe.paused = true
-        let paused = try engine.enqueue(engine.prepare(recipe)).run.identifier
+        let paused = try engine.enqueue(preparing: recipe).run.identifier
         if isNewer { try publishNaming(revision: 2) }
         #expect(try engine.pull(scene.options()).status == .done)
         #expect(calls.calls.map { $0.environment["SYNCAGENT_GROUP"] } == ["sheets"])

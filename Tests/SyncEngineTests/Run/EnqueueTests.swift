@@ -51,12 +51,12 @@ struct EnqueueTests {
         options.hooks = [RunHook(group: "all", arguments: ["/bin/after"])]
         let prepared = try engine.prepare(options)
         let before = try transactions()
-        let started = try engine.enqueue(prepared)
+        let started = try engine.enqueue(prepared.start, of: prepared.found)
         #expect(try transactions() == before + 1)
         #expect(try rows() == [1, 1, 1, 1, 0, 0])
         #expect(started.run.state == .waiting && !started.isContinued)
         // Asked again it is the same run.
-        let again = try engine.enqueue(try engine.prepare(options))
+        let again = try engine.enqueue(preparing: options)
         #expect(again.isContinued && again.run.identifier == started.run.identifier)
         #expect(try rows() == [1, 1, 1, 1, 0, 0])
     }
@@ -70,7 +70,7 @@ struct EnqueueTests {
         let set = try scene.publish(tree)
         scene.transport.answer(fromPublic: isPublic)
         let engine = scene.engine()
-        let started = try engine.enqueue(try engine.prepare(scene.options()))
+        let started = try engine.enqueue(preparing: scene.options())
         scene.transport.answer(fromPublic: nil)
         let manifests = scene.transport.asked.count
         #expect(try engine.work(on: started.run).status == .done)

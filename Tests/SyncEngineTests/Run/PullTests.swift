@@ -191,7 +191,7 @@ struct PullTests {
         for number in 0..<200 { tree.addFile("f/\(1_000 + number)", size: 20_000, seed: UInt64(number)) }
         try scene.publish(tree) { $0.packSize = 1 << 20 }
         let engine = scene.engine()
-        let run = try engine.enqueue(try engine.prepare(scene.options())).run.identifier
+        let run = try engine.enqueue(preparing: scene.options()).run.identifier
         try scene.store.prioritize(run: run, paths: ["f/1199", "nowhere"])
         scene.transport.forget()
         #expect(try engine.work(on: scene.store.run(run)).status == .done && scene.problems(tree) == [])

@@ -85,7 +85,7 @@ struct RecordedTryTests {
         let engine = scene.engine()
         var recipe = scene.options()
         recipe.paused = true
-        let run = try engine.enqueue(engine.prepare(recipe)).run.identifier
+        let run = try engine.enqueue(preparing: recipe).run.identifier
         let outcome = try fails()
         let found = try scene.store.run(run)
         #expect(found.state == .paused && found.error == outcome.error?.message)

@@ -285,3 +285,13 @@ final class RecordingHook: GroupHook {
 
 /// Foundation has an `ExitStatus` as well.
 typealias ExitCode = SyncModel.ExitStatus
+
+extension PullEngine {
+    /// Prepares a run and records it for another process.
+    func enqueue(preparing recipe: RunRecipe) throws(EngineError) -> (
+        run: StoredRun, isContinued: Bool, superseded: [String]
+    ) {
+        let (start, found, _) = try prepare(recipe)
+        return try enqueue(start, of: found)
+    }
+}
