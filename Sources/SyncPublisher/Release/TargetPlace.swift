@@ -22,7 +22,8 @@ extension OutputDirectory {
     /// Such a file is no file of a publish, whatever it is called.
     func looseFiles() -> Set<String> {
         guard home == nil,
-            let files = try? BasePlace(.top, "manifest.json", of: self).manifest(remedy: "publish again").files
+            let manifest = try? BasePlace(.top, "manifest.json", of: self).manifest(remedy: "publish again"),
+            manifest.packs.isEmpty, case let files = manifest.files
         else { return [] }
         var urls: Set<String> = []
         var empty: [String] = []
