@@ -156,7 +156,7 @@ struct BasePlace {
     }
 
     /// Reads the manifest's own text, without its parts.
-    private func root(remedy: String) throws -> ManifestAssembly {
+    func root(remedy: String) throws -> ManifestAssembly {
         let limit = ManifestLimits.standard.manifestBytes
         var bytes: [UInt8]
         do throws(FileError) {

@@ -21,9 +21,10 @@ extension OutputDirectory {
     /// The URLs of the set's own files, if it is loose: where it is published in their directory, they are relative to it.
     /// Such a file is no file of a publish, whatever it is called.
     func looseFiles() -> Set<String> {
-        guard home == nil,
-            let manifest = try? BasePlace(.top, "manifest.json", of: self).manifest(remedy: "publish again"),
-            manifest.packs.isEmpty, case let files = manifest.files
+        let place = BasePlace(.top, "manifest.json", of: self)
+        // Of a set with packs, which may be large, only the root is read.
+        guard home == nil, (try? place.root(remedy: ""))?.packs.isEmpty == true,
+            let files = try? place.manifest(remedy: "publish again").files
         else { return [] }
         var urls: Set<String> = []
         var empty: [String] = []
