@@ -19,6 +19,10 @@ struct FetchRounds: Sendable {
 
     /// The bases of the first plan's deltas; if one fails, the full blob is fetched.
     var bases: DeltaBases?
+    /// Why rows are missing, once they have been fetched and placed.
+    var failures: [RowFailure] = []
+    /// **Bytes** taken from local files.
+    var reusedBytes: UInt64 = 0
 
     /// - Parameter onBytes: Receives the counts of raw **bytes** that have arrived.
     init(

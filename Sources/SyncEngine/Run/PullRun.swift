@@ -408,25 +408,29 @@ struct PullRun {
             progress.add(files: rows.count)
         }
         context.fetched = fetched
-        var step = FetchStep(context, wanted: wanted, from: found, connections: recipe.plannedConnections, progress)
-        let (journal, total) = (journal, report.files.total)
+        let (journal, progress, total) = (journal, progress, report.files.total)
+        var rounds = FetchRounds(context, from: found, connections: recipe.plannedConnections) {
+            progress.add(bytes: $0)
+        }
         let unchanged = files.count(.unchanged)
         let result = Result { () throws(EngineError) in
-            try step.run(first: recorded?.firstPaths ?? []) {
-                journal.planned($0, total: total, unchanged: unchanged)
+            try rounds.fetch(wanted, first: recorded?.firstPaths ?? []) { plan in
+                journal.planned(plan, total: total, unchanged: unchanged)
+                progress.fetch(wire: plan.fetchBytes)
             }
         }
+        let placed = rounds.finish(wanted)
         // Received files count even if the rest cannot be fetched.
-        report.bytes.reused = report.bytes.reused.saturatingAdd(step.reusedBytes)
-        survey.inventory.records.take(step.records)
+        report.bytes.reused = report.bytes.reused.saturatingAdd(rounds.reusedBytes)
+        survey.inventory.records.take(placed.records)
         let reused = context.reused.withLock { $0 }
-        for row in step.records.rows { files[row] = reused.contains(row) ? .reused : .installed }
+        for row in placed.records.rows { files[row] = reused.contains(row) ? .reused : .installed }
         hasSyncFailed = context.disk.syncFailure != nil
-        hasUnsyncedFiles = step.leftUnsynced
+        hasUnsyncedFiles = placed.leftUnsynced
         hasLeftovers = context.staging.hasLeftovers
         try result.get()
-        report.reason = step.diskFailure?.reasonForFile
-        note(step.failures, &files)
+        report.reason = context.disk.failure?.reasonForFile
+        note(rounds.failures, &files)
     }
 
     private mutating func note(_ failures: [RowFailure], _ files: inout RunFiles) {
