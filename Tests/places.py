@@ -103,7 +103,7 @@ WALKS = {
         35,
         "JSONReader ManifestAssembly FileKeys FileTable FileTraits TableChecks EntryPlaces RowSelection Manifest Blob Delta Codec "
         "Survey InventoryScan SliceResult Inventory StatIndex IndexRecord RecordColumn PlannedFile WantedBlob Plan "
-        "CoalescedSpan PackPosition Span LocalCopies ChunkReuse FetchStep FetchRounds SpanEnd TransferSubject "
+        "CoalescedSpan PackPosition Span LocalCopies ChunkReuse FetchRounds SpanEnd TransferSubject "
         "TransferSubjects TransferRequest SpanSink WorkItem DecodeWorker SpanUnpacker BlobConsumer BlobStream BlobDecoder Installer "
         "Staging StagedName WholeDirectories PartFile PartFiles Committer FileVerification Placement IndexLog "
         "RunJournal RowStates TaskTracker TaskState TaskFile TaskListing StoredTask TaskRecord TaskStatus FileFailure ProgressCount "
