@@ -1,4 +1,4 @@
-public import SyncModel
+@_exported public import SyncModel
 
 /// The extension points. Built-in functions and plugins use the same protocols.
 public enum PluginPoint: String, Sendable, CaseIterable {

@@ -48,10 +48,10 @@ extension FoundManifest {
     /// - Parameters:
     ///   - facts: What the run records about the manifest.
     ///   - groups: The groups that will complete.
-    func start(_ recipe: RunRecipe, _ facts: ManifestFacts, groups: [String]) throws(EngineError) -> RunStart {
+    ///   - destination: Its absolute path.
+    func start(_ recipe: RunRecipe, _ facts: ManifestFacts, groups: [String], at destination: String) -> RunStart {
         var session = StoredSession(
-            identifier: recipe.session ?? project, project: project,
-            destination: try PullEngine.destinationPath(recipe, project: project), device: 0, inode: 0)
+            identifier: recipe.session ?? project, project: project, destination: destination, device: 0, inode: 0)
         session.label = recipe.label
         var start = RunStart(session: session, manifest: digest, recipe: recipe)
         start.recipe.manifest = location

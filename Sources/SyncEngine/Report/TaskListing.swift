@@ -99,10 +99,9 @@ package final class TaskListing: Sendable {
         let state = recorded.now(in: run.state, request: request?.state)
         guard wanted == nil || wanted == state else { return nil }
         if let glob, !manifest.files.withPath(row, { glob.matches($0) }) { return nil }
-        let path = manifest.files.path(row)
         let reason: String? =
             switch state {
-            case .failed, .cancelled: reasons[path] ?? run.error ?? run.reason?.rawValue
+            case .failed, .cancelled: reasons[manifest.files.path(row)] ?? run.error ?? run.reason?.rawValue
             case .paused: run.reason?.rawValue
             case .waiting: request?.reason ?? (run.state == .waiting ? run.reason?.rawValue : nil)
             case .installed where marks[row] == .reused: "from what was here"

@@ -730,7 +730,7 @@ extension PullRun {
             run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()))
             isContinued = recorded.started != nil
         } else {
-            let start = try found.start(recipe, facts, groups: groups)
+            let start = found.start(recipe, facts, groups: groups, at: destination.path)
             let started = try environment.begin(start, in: destination, isHeld: true)
             (run, isContinued) = (started.run, started.isContinued)
         }

@@ -43,7 +43,8 @@ extension PullEngine {
             throw EngineError(.usage, "a hook names the group '\(group)', which is not selected")
         }
         if found.release == nil, recipe.isOfDefaultChannel { source.keep(found) }
-        return (try found.start(recipe, facts, groups: groups), found, named.notes)
+        let destination = try Self.destinationPath(recipe, project: found.project)
+        return (found.start(recipe, facts, groups: groups, at: destination), found, named.notes)
     }
 
     /// The open run with the same request, if there is one.

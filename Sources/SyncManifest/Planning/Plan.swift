@@ -177,7 +177,8 @@ extension Plan {
             packBytes = packBytes &+ slot.range.length
             if slot.delta != nil { deltaBytes = deltaBytes &+ slot.range.length }
         }
-        slots.removeLast(slots.count - count)
+        // The plan is kept for as long as its bytes are fetched.
+        if count < slots.count / 2 { slots = Array(slots[..<count]) } else { slots.removeLast(slots.count - count) }
     }
 
     /// Makes the requests for the slots, pack by pack.
