@@ -59,8 +59,8 @@ extension SessionJob {
         }
         guard let session, run.state == .waiting else { return nil }
         try readConditions(of: run, destination: session.destination)
-        // An earlier process has fetched everything, and conditions are for transfers. One that blocks a run that was
-        // built has seen it transfer again.
+        // An earlier process has fetched everything, and conditions are for transfers. A run that one of them has stopped
+        // may be transferring again what was built, so it has to hold.
         var isBlocked = false
         if case .condition? = run.reason { isBlocked = true }
         if !isBlocked, run.onlyAwaitsSwitch(at: session.destination) { isBuilt = true }
