@@ -1,6 +1,5 @@
 import SyncAgent
 import SyncAssembly
-import SyncDaemon
 import SyncEngine
 package import SyncModel
 import SyncPublisher

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import SyncAssembly
-import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncStore

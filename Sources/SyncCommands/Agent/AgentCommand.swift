@@ -1,6 +1,5 @@
 import ArgumentParser
 import SyncAgent
-import SyncDaemon
 import SyncModel
 import SyncSystem
 

@@ -1,7 +1,6 @@
 import Foundation
 import SyncAgent
 import SyncAssembly
-import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncStore

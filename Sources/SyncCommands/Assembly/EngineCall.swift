@@ -1,6 +1,5 @@
 import Foundation
 import SyncAssembly
-import SyncDaemon
 import SyncEngine
 import SyncModel
 import SyncPlugins

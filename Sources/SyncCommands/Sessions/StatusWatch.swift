@@ -1,6 +1,5 @@
 import Foundation
 import SyncAgent
-import SyncDaemon
 import SyncModel
 import SyncStore
 import SyncSystem

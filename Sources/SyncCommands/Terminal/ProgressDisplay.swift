@@ -1,5 +1,4 @@
 import Foundation
-import SyncDaemon
 import SyncEngine
 import SyncSystem
 
