@@ -10,12 +10,21 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+// For modules that no byte of a file passes on its way from a server to its place: compiled for size, which takes a tenth
+// less time. Documentation/development/Performance.md has the figures.
+let compact = strict + [.unsafeFlags(["-Osize"], .when(configuration: .release))]
+
+// For those of them that everything else comes before, so that nothing is left to compile beside them: in parts, on all
+// processors.
+let compactInParts =
+    compact + [.unsafeFlags(["-no-whole-module-optimization", "-enable-batch-mode"], .when(configuration: .release))]
+
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 let database = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 
-func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+func library(_ name: String, _ dependencies: [Target.Dependency], settings: [SwiftSetting] = strict) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource] = []) -> Target {
@@ -87,7 +96,7 @@ let package = Package(
         // What files are made of: SHA-256, Zstandard, and how spans of packs become files.
         library("SyncContent", ["SyncModel", "COpenSSL", "CZstd", "SyncSystem", "SyncPlugins", "SyncManifest"]),
         // Who may say what is newest: keys, signed statements, and when they are believed. No I/O.
-        library("SyncTrust", ["SyncModel", "SyncManifest", "SyncContent", "COpenSSL"]),
+        library("SyncTrust", ["SyncModel", "SyncManifest", "SyncContent", "COpenSSL"], settings: compact),
         tests("SyncTrustTests", ["SyncTrust", "SyncModel", "SyncContent"]),
         library("SyncTransfer", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "COpenSSL", "CPosix"]),
         tests(
@@ -101,10 +110,11 @@ let package = Package(
             ["SyncContent", "SyncSystem", "SyncManifest", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         library("SyncStore", ["SyncModel", "SyncSystem", "CSQLite", database]),
         // What sessions did, for people, programs and Prometheus.
-        library("SyncReport", ["SyncModel", "SyncStore"]),
+        library("SyncReport", ["SyncModel", "SyncStore"], settings: compact),
         tests("SyncReportTests", ["SyncReport", "SyncStore", "SyncModel"]),
         // Plugins and hooks that are programs of their own, and what every plugin must do.
-        library("SyncPluginHost", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "SyncContent"]),
+        library(
+            "SyncPluginHost", ["SyncModel", "SyncSystem", "SyncPlugins", "CCurl", "SyncContent"], settings: compact),
         tests("SyncPluginProcessTests", ["SyncPluginHost", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
         tests(
             "PluginContractTests",
@@ -119,7 +129,7 @@ let package = Package(
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "CCurl", "SyncTransfer",
                 "SyncPublisher",
-            ]),
+            ], settings: compact),
         tests("SyncS3Tests", ["SyncRemotes", "SyncModel", "SyncTestKit"], resources: [.copy("Vectors")]),
         tests("SyncLFSTests", ["SyncRemotes", "SyncPlugins", "SyncModel", "SyncSystem", "SyncTestKit"]),
         // The order of the steps.
@@ -140,15 +150,16 @@ let package = Package(
         // and a cache in front of one: one copy a site.
         library(
             "SyncServer",
-            ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "CMicroHTTPD", "CPosix"]),
+            ["SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "CMicroHTTPD", "CPosix"],
+            settings: compact),
         tests("SyncHTTPServerTests", ["SyncServer", "SyncSystem"]),
         tests("SyncServerTests", ["SyncServer", "SyncModel"]),
         tests("SyncCacheTests", ["SyncServer", "SyncContent", "SyncModel", "SyncSystem", "SyncTestKit"]),
         // The control API of the agent, and its client.
-        library("SyncAgent", ["SyncModel", "SyncSystem", "CCurl"]),
+        library("SyncAgent", ["SyncModel", "SyncSystem", "CCurl"], settings: compact),
         // When to pull: calendars, systemd's timers, cron, the agent's own clock; and whether a run may go on now: what the
         // machine says of power, network, load, people, space and time.
-        library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncAgent", "SyncPlugins"]),
+        library("SyncSchedule", ["SyncModel", "SyncSystem", "SyncAgent", "SyncPlugins"], settings: compact),
         tests("SyncScheduleTests", ["SyncSchedule", "SyncModel"]),
         tests("SyncConditionsTests", ["SyncSchedule", "SyncPlugins", "SyncModel", "SyncTestKit"]),
         // What settings and a recipe say, made into an engine with everything around it: for commands, for the agent and for
@@ -159,14 +170,14 @@ let package = Package(
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncContent", "CCurl", "SyncTransfer",
                 "SyncPluginHost", "SyncStore", "SyncTrust", "SyncEngine", "SyncSchedule", "SyncRemotes",
                 "SyncPublisher",
-            ]),
+            ], settings: compactInParts),
         // The agent: the process that works on runs nobody waits for, and its socket.
         library(
             "SyncDaemon",
             [
                 "SyncModel", "SyncSystem", "SyncPlugins", "SyncSchedule", "SyncAgent", "SyncEngine", "SyncStore",
                 "SyncReport", "SyncServer", "SyncAssembly", logging,
-            ]),
+            ], settings: compactInParts),
         tests(
             "SyncDaemonTests",
             [
@@ -187,7 +198,7 @@ let package = Package(
             [
                 "SyncAssembly", "SyncAgent", "SyncModel", "SyncSystem", "SyncPlugins", "SyncManifest", "SyncEngine",
                 "SyncTransfer", "SyncSchedule", "SyncStore", "SyncContent",
-            ]),
+            ], settings: compact),
         tests("SyncKitTests", ["SyncKit", "SyncTestKit", "SyncAgent", "SyncModel", "SyncPlugins"]),
         // The examples of SyncKit, so that what they show compiles.
         .executableTarget(
@@ -210,7 +221,7 @@ let package = Package(
                 "SyncTransfer", "SyncPluginHost", "SyncStore", "SyncContent", "SyncPublisher", "SyncServer",
                 "SyncTrust", "SyncAgent", "SyncDaemon", "SyncSchedule", "SyncFiles", "SyncReport", "SyncRemotes",
                 argumentParser, logging,
-            ]),
+            ], settings: compactInParts),
         tests(
             "SyncCommandsTests",
             [

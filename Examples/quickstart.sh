@@ -64,7 +64,7 @@ build() {
         exit 1
     fi
     title "Build"
-    swift build -c release --static-swift-stdlib --product syncagent
+    swift build -c release -debug-info-format none --static-swift-stdlib --product syncagent
     syncagent=$(swift build -c release --show-bin-path)/syncagent
 }
 
