@@ -13,7 +13,7 @@ mkdir -p "$scratch"
 scratch=$(cd "$scratch" && pwd)
 library=$(dirname "$(dirname "$(readlink -f "$(command -v swift)")")")/lib/swift_static/linux/lib_FoundationICU.a
 set -- build --package-path "$root" --scratch-path "$scratch" -c release --static-swift-stdlib --product syncagent
-# Programs are packaged without debug information, and a twentieth of the build is spent on it.
+# Packages hold no debug information, and making it takes a twentieth of the build.
 set -- "$@" -debug-info-format none
 # Nothing is loaded into the program, so nothing needs its symbols; identical functions are kept once.
 set -- "$@" -Xlinker --no-export-dynamic -Xlinker --gc-sections -Xlinker --icf=safe

@@ -81,7 +81,7 @@ make_work() {        # sets WORK
 find_binary() {      # sets SYNCAGENT
   if [ -z "${SYNCAGENT:-}" ]; then
     say "building the release binary"
-    swift build -c release --static-swift-stdlib --package-path "$ROOT" --product syncagent >&2
+    swift build -c release -debug-info-format none --static-swift-stdlib --package-path "$ROOT" --product syncagent >&2
     SYNCAGENT=$(swift build -c release --package-path "$ROOT" --show-bin-path)/syncagent
   fi
   [ -x "$SYNCAGENT" ] || die "no program at $SYNCAGENT"
