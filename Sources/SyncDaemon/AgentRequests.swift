@@ -81,8 +81,9 @@ extension Agent: AgentControl {
             var request = run.recipe
             request.destination = place
             // The newest manifest says itself which hooks it names.
-            let hooks = try store.hooks(run: run.identifier, limit: .max).reversed()
-            request.hooks = hooks.filter { !$0.isNamed }.map(\.hook)
+            let named = Set(run.facts.namedHooks ?? [])
+            let hooks = try store.hooks(run: run.identifier, limit: .max).reversed().map(\.hook)
+            request.hooks = hooks.filter { !named.contains($0) }
             // Starts at once, for a person: earlier start times and conditions no longer apply.
             (request.notBefore, request.conditions, request.origin) = (nil, RunConditions(), .interactive)
             return request

@@ -10,8 +10,6 @@ package struct RunStart: Sendable, Equatable {
     package var manifest: SHA256Digest
     /// The request. Its manifest is the path or URL where it was found; each hook's group is one of ``groups``.
     package var recipe: RunRecipe
-    /// Those of its hooks that the manifest names and nobody has requested: another manifest need not have them.
-    package var namedHooks: Set<RunHook> = []
     /// The known facts about the manifest.
     package var facts = ManifestFacts()
     /// Every group that will be complete, `all` among them.
@@ -129,9 +127,7 @@ extension SyncStore {
             var group = StoredGroup(run: start.run, name: name)
             try group.insert(db)
         }
-        for hook in start.recipe.hooks {
-            try StoredHook.insert(hook, of: start.run, isNamed: start.namedHooks.contains(hook), db)
-        }
+        for hook in start.recipe.hooks { try StoredHook.insert(hook, of: start.run, db) }
         return run.withUserData
     }
 

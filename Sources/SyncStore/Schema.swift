@@ -73,7 +73,6 @@ enum Schema {
             timeout INTEGER NOT NULL,
             results TEXT NOT NULL,
             batch INTEGER,
-            is_named INTEGER NOT NULL,
             state TEXT NOT NULL,
             attempt INTEGER NOT NULL DEFAULT 0,
             due INTEGER,

@@ -15,8 +15,6 @@ package struct StoredHook: Decodable, FetchableRecord, Sendable, Equatable {
     package let results: [RunResult]
     /// Most files per call, for a hook that gets the changed files.
     package let batch: Int?
-    /// Whether the run's manifest names it and nobody has requested it.
-    package let isNamed: Bool
     /// The result of its group, once complete.
     package let result: RunResult?
     /// The number of the group's changed files.
@@ -89,7 +87,7 @@ extension StoredHook {
         return hook
     }
 
-    static func insert(_ hook: RunHook, of run: String, isNamed: Bool, _ db: Database) throws {
+    static func insert(_ hook: RunHook, of run: String, _ db: Database) throws {
         func json(_ texts: [String]) -> String {
             var line = JSONLine()
             line.array { array in for text in texts { array.value(text) } }
@@ -97,10 +95,9 @@ extension StoredHook {
         }
         try db.execute(
             literal: """
-                INSERT INTO hooks (run, group_name, arguments, timeout, results, batch, is_named, state)
+                INSERT INTO hooks (run, group_name, arguments, timeout, results, batch, state)
                 VALUES (\(run), \(hook.group), \(json(hook.arguments)), \(hook.timeout),
-                    \(json(hook.results.map(\.rawValue).sorted())), \(hook.batch), \(isNamed),
-                    \(HookRunState.waiting.rawValue))
+                    \(json(hook.results.map(\.rawValue).sorted())), \(hook.batch), \(HookRunState.waiting.rawValue))
                 """)
     }
 

@@ -15,6 +15,9 @@ package struct ManifestFacts: Codable, Sendable, Equatable {
     var isUserDataGiven = false
     /// The listing that it was derived from; `nil` for a published manifest.
     package var source: SourceOrigin?
+    /// The hooks that it names and the client has not requested, so that another manifest need not have them; `nil` for
+    /// none.
+    package var namedHooks: [RunHook]?
 
     package init(revision: UInt64? = nil, isPublic: Bool? = nil, isSigned: Bool = false, source: SourceOrigin? = nil) {
         (self.revision, self.isPublic, self.isSigned, self.source) = (revision, isPublic, isSigned, source)
@@ -95,7 +98,12 @@ package struct StoredRun: Codable, Sendable, Equatable {
             (work.notBefore, work.origin, work.userData) = (nil, .interactive, nil)
             return work
         }
-        return manifest == other.manifest && facts == other.facts && work(self) == work(other)
+        func facts(_ run: StoredRun) -> ManifestFacts {
+            var facts = run.facts
+            facts.namedHooks = nil
+            return facts
+        }
+        return manifest == other.manifest && facts(self) == facts(other) && work(self) == work(other)
     }
 
     /// Ends a pause. Its time does not count against the deadline, and earlier losses no longer set the run aside.

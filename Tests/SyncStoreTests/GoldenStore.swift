@@ -59,7 +59,6 @@ enum GoldenStore {
             RunHook(group: "all", arguments: ["/usr/bin/reindex", "a b"], timeout: 30),
             RunHook(group: "sheets", arguments: ["/bin/true"], results: [.ok]),
         ]
-        first.namedHooks = [first.recipe.hooks[1]]
         try store.begin(first, now: time)
         for part in 0..<3 {
             try store.append(lines(part * 4 + 1...min(part * 4 + 4, 10)), to: "tower", time: time + 100)

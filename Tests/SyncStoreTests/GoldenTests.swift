@@ -34,7 +34,6 @@ struct GoldenTests {
         #expect(paused.firstPaths == ["sheets/12.pdf", "größe"] && paused.pausedAt == GoldenStore.time + 86_402_000)
         #expect(try store.owedHooks(session: "tower").map(\.arguments) == [["/bin/true"]])
         #expect(try store.hooks(run: done.identifier).map(\.state) == [.skipped, .done])
-        #expect(try store.hooks(run: done.identifier).map(\.isNamed) == [true, false])
         #expect(try store.reasons(of: paused.identifier).map(\.reason) == ["no answer"])
         let page = try store.events(of: "tower", after: 0)
         #expect(page.events.count == 11 && page.events.last?.text == "{\"event\":\"group.completed\"}")

@@ -94,7 +94,7 @@ struct PullRun {
             names = decoded.manifest.groups.map(\.name)
         }
         let groups = recipe.completing(names)
-        try enter(groups, named?.specifications ?? [])
+        try enter(groups)
         if let named { journal.undefined(named) }
         do throws(EngineError) {
             if let completion { try trees?.recordShown(completion, revision: facts.revision ?? 0, run: report.run) }
@@ -130,6 +130,7 @@ struct PullRun {
         if recorded == nil, recipe.piece == nil {
             let found = NamedHooks(manifest, recipe, environment.namedHooks)
             recipe.hooks += found.specifications
+            facts.namedHooks = found.specifications.isEmpty ? nil : found.specifications
             named = found
         }
         try recipe.requireGroups(of: manifest)
@@ -721,9 +722,7 @@ struct PullRun {
 // The record of a run: stored before anything is fetched, and ended before anything is reported.
 extension PullRun {
     /// Starts the run or takes it over; from here on everything is recorded.
-    ///
-    /// - Parameter namedHooks: The hooks that only the manifest names.
-    mutating func enter(_ groups: [String], _ namedHooks: [RunHook] = []) throws(EngineError) {
+    mutating func enter(_ groups: [String]) throws(EngineError) {
         report.manifest = found.counts
         let former = try followed()
         let run: StoredRun
@@ -731,8 +730,7 @@ extension PullRun {
             run = try stored(environment.store.take(run: recorded.identifier, now: environment.now()))
             isContinued = recorded.started != nil
         } else {
-            var start = found.start(recipe, facts, groups: groups, at: destination.path)
-            start.namedHooks = Set(namedHooks)
+            let start = found.start(recipe, facts, groups: groups, at: destination.path)
             let started = try environment.begin(start, in: destination, isHeld: true)
             (run, isContinued) = (started.run, started.isContinued)
         }

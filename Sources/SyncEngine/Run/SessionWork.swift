@@ -36,6 +36,7 @@ extension PullEngine {
         var facts = found.facts
         (facts.revision, facts.source) = (manifest.revision, facts.source ?? manifest.source)
         facts.userData = recipe.userData?.text ?? manifest.userData
+        facts.namedHooks = named.specifications.isEmpty ? nil : named.specifications
         let taking = Set(groups)
         if let hook = recipe.hooks.first(where: { !taking.contains($0.group) }) {
             let group = escaped(hook.group)
@@ -43,9 +44,7 @@ extension PullEngine {
         }
         if found.release == nil, recipe.isOfDefaultChannel { source.keep(found) }
         let destination = try Self.destinationPath(recipe, project: found.project)
-        var start = found.start(recipe, facts, groups: groups, at: destination)
-        start.namedHooks = Set(named.specifications)
-        return (start, found, named.notes)
+        return (found.start(recipe, facts, groups: groups, at: destination), found, named.notes)
     }
 
     /// The open run with the same request, if there is one.
