@@ -10,8 +10,8 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-// For modules that no byte of a file passes on its way from a server to its place: compiled for size, which takes a tenth
-// less time. Documentation/development/Performance.md has the figures.
+// For modules that do not themselves fetch, unpack, place or publish files: compiled for size, which takes a tenth less
+// time. Documentation/development/Performance.md has the figures.
 let compact = strict + [.unsafeFlags(["-Osize"], .when(configuration: .release))]
 
 // For those of them that everything else comes before, so that nothing is left to compile beside them: in parts, on all
